@@ -57,6 +57,19 @@ def default_language(environ: Mapping[str, str] | None = None) -> str:
     return "en"
 
 
+def use(lang: str) -> None:
+    """Set the language of this process; the command line does so once, before any command."""
+    _chosen[0] = lang
+
+
+def language() -> str:
+    """Return the language of this process. For command callbacks; `run` functions take `lang`."""
+    return _chosen[0]
+
+
+_chosen = ["en"]
+
+
 def _sentence(key: str, lang: str) -> str | None:
     area = key.partition(".")[0]
     found = _area(area, lang).get(key)

@@ -1,0 +1,200 @@
+"""`srcmap variant [NAME]`: the variants, or where one of them does what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from srcmap import i18n
+from srcmap.catalogue import load_catalogue
+from srcmap.commands import collect
+from srcmap.commands.names import known_variant
+from srcmap.commands.options import Format, FormatOption, Lang, Pin, Repo
+from srcmap.lock import find_project, known_locks
+from srcmap.render import interface as page
+from srcmap.render.as_json import document
+from srcmap.render.console import emit
+from srcmap.render.write import write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from srcmap.catalogue import Catalogue, Variant
+    from srcmap.mapfile import Entry
+
+
+def register(app: typer.Typer) -> None:
+    """Add `srcmap variant`."""
+
+    @app.command("variant", help="variant.help", epilog="variant.examples")
+    def command(
+        name: Annotated[
+            Optional[str],  # noqa: UP045
+            typer.Argument(metavar="[NAME]", help="variant.name", show_default=False),
+        ] = None,
+        pin: Pin = None,
+        repo: Repo = None,
+        show: Annotated[bool, typer.Option("--show", help="variant.show")] = False,
+        format: FormatOption = Format.text,  # noqa: A002
+        lang: Lang = None,  # noqa: ARG001
+    ) -> int:
+        return run(name, pin=pin, repo=repo, show=show, format=format.value, lang=i18n.language())
+
+
+def run(
+    name: str | None,
+    *,
+    pin: str | None = None,
+    repo: str | None = None,
+    show: bool = False,
+    format: str = "text",  # noqa: A002
+    lang: str = "en",
+    start: Path | None = None,
+) -> int:
+    """Print the list of variants or the page of one; 3 when no pin has an answer."""
+    project = find_project(start or Path.cwd())
+    catalogue = load_catalogue(project)
+    if name is None:
+        _list(catalogue, format, lang)
+        return 0
+    variant = known_variant(catalogue, name, lang)
+    chosen = collect.pins_of(variant, known_locks(project), repo, pin, lang)
+    found = collect.entries(chosen, project, variant.id)
+    reader = collect.Reader(project) if show else None
+    if format == "json":
+        facts = variant_facts(variant)
+        rows = collect.json_entries(found, lang, reader)
+        emit(document("srcmap-variant", {"variant": facts, "entries": rows}))
+    else:
+        write("variant", assemble(variant, catalogue, found, lang, reader), format, lang)
+    return 0 if any(rows for _, _, rows in found) else 3
+
+
+def variant_facts(variant: Variant) -> dict[str, Any]:
+    """Return what JSON says of a variant: both languages, whatever was asked for."""
+    names = ("id", "name", "summary", "aliases", "base", "counterparts", "own")
+    return {name: getattr(variant, name) for name in names}
+
+
+def _list(catalogue: Catalogue, format: str, lang: str) -> None:  # noqa: A002
+    if format == "json":
+        facts = [
+            variant_facts(variant) | {"repos": sorted({f.repo for f in variant.files})}
+            for variant in catalogue.variants
+        ]
+        emit(document("srcmap-variants", {"variants": facts}))
+    else:
+        write("variants", listing(catalogue, lang), format, lang)
+
+
+def listing(catalogue: Catalogue, lang: str) -> page.VariantList:
+    """Return all variants, those of each repository together."""
+    groups: dict[str, list[page.ListedVariant]] = {}
+    for variant in catalogue.variants:
+        listed = page.ListedVariant(
+            id=variant.id,
+            name=variant.name.in_language(lang),
+            summary=variant.summary.in_language(lang),
+        )
+        groups.setdefault(_group(variant, lang), []).append(listed)
+    hint = i18n.text("variant.list-hint", lang)
+    last = i18n.text("variant.group.reference", lang)
+    ranked = sorted(groups.items(), key=lambda item: (item[0] == last, item[0]))
+    found = tuple((heading, tuple(listed)) for heading, listed in ranked)
+    return page.VariantList(groups=found, remarks=(hint,))
+
+
+def _group(variant: Variant, lang: str) -> str:
+    if all(f.kernels == ("file",) for f in variant.files):
+        return i18n.text("variant.group.reference", lang)
+    repos = sorted({f.repo for f in variant.files})
+    return i18n.text("variant.group.kernels", lang, repos=", ".join(repos))
+
+
+def assemble(
+    variant: Variant,
+    catalogue: Catalogue,
+    entries: Sequence[collect.PinEntries],
+    lang: str,
+    reader: collect.Reader | None = None,
+) -> page.VariantPage:
+    """Return the page of a variant from the map entries of some pins."""
+    blocks = [
+        block
+        for lock, pin, found in entries
+        for block in _blocks(variant, catalogue, (lock, pin), found, lang, reader)
+    ]
+    return page.VariantPage(
+        id=variant.id,
+        name=variant.name.in_language(lang),
+        summary=variant.summary.in_language(lang),
+        facts=tuple(_facts(variant, lang)),
+        blocks=tuple(blocks),
+        notes=tuple(note.text.in_language(lang) for note in variant.notes),
+    )
+
+
+def _facts(variant: Variant, lang: str) -> list[tuple[str, str]]:
+    facts = [
+        ("variant.base", variant.base or ""),
+        ("variant.counterparts", ", ".join(variant.counterparts)),
+        ("variant.aliases", ", ".join(variant.aliases)),
+    ]
+    return [(i18n.text(key, lang), value) for key, value in facts if value]
+
+
+def _blocks(
+    variant: Variant,
+    catalogue: Catalogue,
+    pin: collect.Pinned,
+    found: Sequence[Entry],
+    lang: str,
+    reader: collect.Reader | None,
+) -> list[page.Block]:
+    paths = list(dict.fromkeys(entry.path for entry in found))
+    blocks = []
+    for path in paths:
+        rows = [entry for entry in found if entry.path == path]
+        blocks.append(_block(variant, catalogue, pin, path, rows, lang, reader))
+    return blocks or [_empty(variant, pin, lang)]
+
+
+def _block(
+    variant: Variant,
+    catalogue: Catalogue,
+    pin: collect.Pinned,
+    path: str,
+    found: Sequence[Entry],
+    lang: str,
+    reader: collect.Reader | None,
+) -> page.Block:
+    order = {c: n for n, c in enumerate(catalogue.in_order(variant, (e.concept for e in found)))}
+    ranked = sorted(found, key=lambda e: (order[e.concept], _first(e), e.site))
+    rows = [collect.row(entry, variant, catalogue, pin, lang) for entry in ranked]
+    if reader is not None:
+        rows = [collect.with_code(row, reader, pin, lang) for row in rows]
+    return page.Block(
+        repo=pin[0].name,
+        pin=pin[1].version,
+        path=path,
+        rows=tuple(rows),
+        remarks=collect.pin_remarks(pin, lang),
+    )
+
+
+def _first(entry: Entry) -> int:
+    return entry.lines.first if entry.lines else 0
+
+
+def _empty(variant: Variant, pin: collect.Pinned, lang: str) -> page.Block:
+    """Return a block that says that no map of this pin has the variant."""
+    request = next((f for f in variant.files if f.repo == pin[0].name), variant.files[0])
+    return page.Block(
+        repo=pin[0].name,
+        pin=pin[1].version,
+        path=request.path,
+        rows=(),
+        remarks=(*collect.pin_remarks(pin, lang), collect.no_map(pin, lang)),
+    )

@@ -1,0 +1,177 @@
+"""Pages to Markdown, for notes and issues: tables of places, each a link to the pinned lines."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from srcmap.i18n import text as said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from srcmap.render.console import Console
+    from srcmap.render.interface import (
+        Block,
+        Excerpt,
+        Place,
+        ReadFile,
+        ReadKernel,
+        Row,
+        ShowPage,
+        VariantList,
+        VariantPage,
+        WherePage,
+    )
+
+
+def variants(page: VariantList, console: Console) -> str:
+    """Write the list of variants, a table for each group."""
+    head = _titles(("variant", "is"), console)
+    parts = []
+    for heading, listed in page.groups:
+        rows = [(_code(v.id), f"{_plain(v.name)}: {_plain(v.summary)}") for v in listed]
+        parts.append(f"## {_plain(heading)}\n\n{_table(head, rows)}")
+    return _join([*parts, *map(_plain, page.remarks)])
+
+
+def variant(page: VariantPage, console: Console) -> str:
+    """Write one variant: a table for each file."""
+    facts = [f"- {_plain(label)}: {_plain(value)}" for label, value in page.facts]
+    notes = [f"- {_plain(note)}" for note in page.notes]
+    return _join(
+        [
+            f"# {_code(page.id)}: {_plain(page.name)}",
+            _plain(page.summary),
+            "\n".join(facts),
+            *(_block(block, console) for block in page.blocks),
+            "\n".join([said("page.notes", console.lang), "", *notes]) if notes else "",
+        ]
+    )
+
+
+def where(page: WherePage, console: Console) -> str:
+    """Write what some lines belong to."""
+    head = _titles(("location", "concept", "variants", "does"), console)
+    parts = [f"# {_code(page.asked)}"]
+    for heading, found in page.groups:
+        rows = [
+            (
+                _place(b.place),
+                _code(b.concept) + (f" {_plain(b.site)}" if b.site else ""),
+                ", ".join(map(_code, b.variants)),
+                _plain(b.what),
+            )
+            for b in found
+        ]
+        parts.append(f"## {_plain(heading)}\n\n{_table(head, rows)}")
+    return _join([*parts, *map(_plain, page.remarks)])
+
+
+def show(page: ShowPage, console: Console) -> str:  # noqa: ARG001 - one signature for all
+    """Write the code of one concept."""
+    excerpts = (_excerpt(excerpt) for excerpt in page.excerpts)
+    return _join([f"# {_plain(page.title)}", _plain(page.what), *excerpts, *page.remarks])
+
+
+def anatomy(page: ReadFile, console: Console) -> str:
+    """Write one file: a table of concepts for each kernel."""
+    problems = [f"- {_plain(problem)}" for problem in page.problems]
+    kernels = (_kernel(kernel, console) for kernel in page.kernels)
+    title = f"# {_code(page.path)}"
+    return _join([title, _plain(page.title), "\n".join(problems), *kernels])
+
+
+def _block(block: Block, console: Console) -> str:
+    head = f"## {_plain(block.repo)} {_plain(block.pin)}: {_code(block.path)}"
+    remarks = "\n".join(f"> {_plain(remark)}" for remark in block.remarks)
+    codes = (_excerpt(row.excerpt) for row in block.rows if row.excerpt is not None)
+    return _join([head, remarks, _rows(block.rows, console), *codes])
+
+
+def _rows(rows: Sequence[Row], console: Console) -> str:
+    if not rows:
+        return ""
+    ours = any(row.ours for row in rows)
+    names = ("location", "concept", "does", *(("ours", "test") if ours else ()))
+    cells = []
+    for row in rows:
+        cell = [_where(row, console), _label(row), _what(row, console)]
+        if ours:
+            cell += [_place(row.ours) if row.ours else "", _plain(row.tested)]
+        cells.append(cell)
+    return _table(_titles(names, console), cells)
+
+
+def _where(row: Row, console: Console) -> str:
+    if row.status == "found" and row.place is not None:
+        return _place(row.place)
+    word = said(f"page.{row.status}", console.lang)
+    return "<br>".join([word, *map(_place, row.candidates)])
+
+
+def _label(row: Row) -> str:
+    return f"{_code(row.concept)} {_plain(row.site)}".strip()
+
+
+def _what(row: Row, console: Console) -> str:  # noqa: ARG001
+    if row.status != "found":
+        return _plain(row.reason or row.what)
+    detail = _code(row.detail) if row.detail else ""
+    return " ".join(part for part in (_plain(row.what), detail, _plain(row.unsure)) if part)
+
+
+def _kernel(kernel: ReadKernel, console: Console) -> str:
+    unread = [f"- {_code(call)}" for call in kernel.unread]
+    parts = [f"## {_plain(kernel.title)}", _rows(kernel.rows, console)]
+    if unread:
+        parts.append("\n".join([said("page.unread", console.lang), "", *unread]))
+    for place, chain in kernel.proofs:
+        steps = [f"- {_plain(step)}" for step in chain]
+        parts.append("\n".join([said("page.because", console.lang, place=place), "", *steps]))
+    return _join(parts)
+
+
+def _excerpt(excerpt: Excerpt) -> str:
+    head = f"{_place(excerpt.place)} {_plain(excerpt.title)}".strip()
+    if excerpt.instead:
+        return f"{head}\n\n{_plain(excerpt.instead)}"
+    text = "\n".join(line.text.rstrip("\r\n") for line in excerpt.lines)
+    ticks = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    return f"{head}\n\n{fence}{_language(excerpt.place.path)}\n{text}\n{fence}"
+
+
+def _language(path: str) -> str:
+    suffix = path.rpartition(".")[2]
+    return {"py": "python", "cc": "cpp", "h": "cpp", "cpp": "cpp", "md": "markdown"}.get(suffix, "")
+
+
+def _place(place: Place) -> str:
+    text = _code(str(place))
+    return f"[{text}]({place.url})" if place.url else text
+
+
+def _titles(names: Iterable[str], console: Console) -> list[str]:
+    return [said(f"page.head.{name}", console.lang) for name in names]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _code(text: str) -> str:
+    """`text` as code; a path may hold back quotes, pipes and line breaks."""
+    text = re.sub(r"\s", " ", text).replace("|", r"\|")
+    fence = "``" if "`" in text else "`"
+    return f"{fence}{text}{fence}"
+
+
+def _plain(text: str) -> str:
+    """Escape what Markdown would read: our sentences quote code, and ids hold no markup."""
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", re.sub(r"\s+", " ", text))
+
+
+def _join(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part)

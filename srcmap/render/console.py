@@ -1,0 +1,106 @@
+"""What the reader looks through: its width, colours, links and language, and the writing itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_LINKING_PROGRAMS = ("iterm.app", "wezterm", "vscode", "ghostty", "hyper", "tabby", "rio", "zed")
+_LINKING_TERMS = ("kitty", "alacritty", "foot", "ghostty", "wezterm", "contour")
+
+
+class Console(msgspec.Struct, frozen=True, kw_only=True):
+    """How to write for one reader. The default is a plain pipe: no colour, nothing wrapped."""
+
+    lang: str = "en"
+    width: int | None = None
+    """Cells in a line; None for a pipe, where each answer is one line, made for grep."""
+    colour: bool = False
+    links: bool = False
+    """Whether OSC 8 hyperlinks are understood at the other end."""
+
+    def style(self, text: str, name: str) -> str:
+        """`text` in one of the styles, where there is colour."""
+        return f"\x1b[{_STYLES[name]}m{text}\x1b[0m" if self.colour and text else text
+
+    def link(self, text: str, target: str | None) -> str:
+        """`text` that leads to `target`, where links work and there is a target."""
+        if not self.links or not target:
+            return text
+        return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+def console_for(stream: TextIO, lang: str, environ: Mapping[str, str] | None = None) -> Console:
+    """Look at `stream`; NO_COLOR, FORCE_COLOR, FORCE_HYPERLINK, COLUMNS and TERM are heeded."""
+    values = os.environ if environ is None else environ
+    terminal = _is_terminal(stream)
+    return Console(
+        lang=lang,
+        width=_width(stream, terminal, values),
+        colour=_colour(terminal, values),
+        links=_links(terminal, values),
+    )
+
+
+def emit(text: str, stream: TextIO | None = None) -> None:
+    """Write an answer. A reader that has gone away (`| head`) is no error."""
+    out = sys.stdout if stream is None else stream
+    try:
+        out.write(text if text.endswith("\n") or not text else text + "\n")
+        out.flush()
+    except BrokenPipeError:
+        # Python flushes once more at exit and would complain; there is nobody to write to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # a closed stream
+        return False
+
+
+def _width(stream: TextIO, terminal: bool, values: Mapping[str, str]) -> int | None:
+    columns = values.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return max(int(columns), 20)
+    if not terminal:
+        return None
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns, 20) or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def _colour(terminal: bool, values: Mapping[str, str]) -> bool:
+    if values.get("NO_COLOR"):
+        return False
+    if values.get("FORCE_COLOR", "0") != "0":
+        return True
+    return terminal and values.get("TERM") != "dumb"
+
+
+def _links(terminal: bool, values: Mapping[str, str]) -> bool:
+    if forced := values.get("FORCE_HYPERLINK"):
+        return forced != "0"
+    if not terminal or values.get("TERM") == "dumb" or values.get("CI"):
+        return False
+    program, term = values.get("TERM_PROGRAM", "").lower(), values.get("TERM", "").lower()
+    return (
+        program in _LINKING_PROGRAMS
+        or any(name in term for name in _LINKING_TERMS)
+        or bool(values.get("WT_SESSION") or values.get("KITTY_WINDOW_ID"))
+        or _at_least(values.get("VTE_VERSION"), 5000)
+        or _at_least(values.get("KONSOLE_VERSION"), 201200)
+    )
+
+
+def _at_least(value: str | None, least: int) -> bool:
+    return bool(value) and value is not None and value.isdecimal() and int(value) >= least
