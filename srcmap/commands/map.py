@@ -1,0 +1,299 @@
+"""`srcmap map build|check|show`: derive the maps of the pins, compare them, print one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from srcmap import i18n
+from srcmap.errors import SrcmapError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from srcmap.catalogue import Catalogue
+    from srcmap.checkout import Checkout
+    from srcmap.lock import Lock, Pin
+    from srcmap.mapfile import Change, Entry, SourceMap
+    from srcmap.model import Note
+
+_Pins = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Argument(metavar="[REPO[@VERSION]]...", help="maps.pins", show_default=False),
+]
+_Out = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--out", metavar="FOLDER", help="maps.out", show_default=False),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `map`."""
+    group = typer.Typer(no_args_is_help=True, help="cli.about.map")
+
+    @group.command("build", help="maps.build")
+    def build(pins: _Pins = None, out: _Out = None) -> None:
+        raise typer.Exit(run_build(pins or [], out=out))
+
+    @group.command("check", help="maps.check")
+    def check(pins: _Pins = None) -> None:
+        raise typer.Exit(run_check(pins or []))
+
+    @group.command("show", help="maps.show")
+    def show(
+        pin: Annotated[str, typer.Option("--pin", metavar="REPO@VERSION", help="maps.pin")],
+        form: Annotated[str, typer.Option("--format", help="cli.format")] = "text",
+    ) -> None:
+        raise typer.Exit(run_show(pin, form=form))
+
+    app.add_typer(group, name="map")
+
+
+# -- build ----------------------------------------------------------------------------------
+
+
+def run_build(
+    pins: Sequence[str], *, project: Path | None = None, out: Path | None = None, lang: str = ""
+) -> int:
+    """Build and write the maps of `pins`, or of every pin that is here.
+
+    1 when something named was not here or could not be read; 3 when nothing could be built.
+    """
+    say = _Voice(lang)
+    project = project or _project()
+    catalogue = _catalogue(project)
+    built = [_built(catalogue, lock, pin, project, say) for lock, pin in _chosen(pins, project)]
+    maps = [m for m in built if m is not None]
+    for source_map in maps:
+        path = _folder(project, out, source_map) / f"{source_map.repo}-{source_map.pin}.json"
+        _write(path, source_map)
+        say.summary(source_map, path)
+    if not maps:
+        say.line("maps.nothing-built")
+        return 3
+    left_out = len(built) - len(maps)
+    unread = sum(m.counts["files_unread"] for m in maps)
+    return 1 if unread or (pins and left_out) else 0
+
+
+def run_check(pins: Sequence[str], *, project: Path | None = None, lang: str = "") -> int:
+    """Rebuild and compare. 1: a map differs; 3: a named pin, or every pin, is not here."""
+    say = _Voice(lang)
+    project = project or _project()
+    catalogue = _catalogue(project)
+    results = [_checked(catalogue, lock, pin, project, say) for lock, pin in _chosen(pins, project)]
+    stale = _stale_catalogue(say)
+    if stale or any(result is False for result in results):
+        return 1
+    judged = [result for result in results if result is not None]
+    return 0 if judged and (not pins or len(judged) == len(results)) else 3
+
+
+def _checked(
+    catalogue: Catalogue, lock: Lock, pin: Pin, project: Path | None, say: _Voice
+) -> bool | None:
+    """Whether the map of this pin is what a build gives; None when that cannot be said."""
+    from srcmap.mapping import compare, find_map
+
+    kept = find_map(lock.name, pin.version, project)
+    if kept is None:
+        say.line("maps.no-map", repo=lock.name, pin=pin.version)
+        return None
+    fresh = _built(catalogue, lock, pin, project, say)
+    if fresh is None:
+        return None
+    changes = compare(kept, fresh)
+    name = f"{lock.name}@{pin.version}"
+    if not changes:
+        say.line("maps.same", name=name, entries=len(fresh.entries))
+    else:
+        say.line("maps.differs", name=name, changes=len(changes))
+        for change in changes:
+            say.change(change)
+    return not changes
+
+
+def _stale_catalogue(say: _Voice) -> bool:
+    """Whether the compiled catalogue lags behind the TOML files; only a clone can tell."""
+    from srcmap.catalogue import compile_shipped, compiled_path
+
+    if not _in_clone() or compiled_path().read_bytes() == compile_shipped():
+        return False
+    say.line("maps.catalogue-stale")
+    return True
+
+
+def _catalogue(project: Path | None) -> Catalogue:
+    from srcmap.catalogue import compile_shipped, compiled_path, load_catalogue
+
+    if _in_clone():
+        # Whoever edits the shipped TOML files builds from them; the JSON follows.
+        data = compile_shipped()
+        if not compiled_path().is_file() or compiled_path().read_bytes() != data:
+            compiled_path().write_bytes(data)
+    return load_catalogue(project)
+
+
+def _in_clone() -> bool:
+    return (Path(__file__).parents[2] / "pyproject.toml").is_file()
+
+
+def _project() -> Path | None:
+    from srcmap.lock import find_project
+
+    return find_project(Path.cwd())
+
+
+def _chosen(names: Sequence[str], project: Path | None) -> list[tuple[Lock, Pin]]:
+    from srcmap.lock import known_locks, pick
+
+    locks = known_locks(project)
+    if not names:
+        return [(lock, pin) for lock in locks for pin in lock.pins]
+    return [pair for name in names for pair in _named(name, locks, pick)]
+
+
+def _named(name: str, locks: Sequence[Lock], pick: Any) -> Iterator[tuple[Lock, Pin]]:
+    """`REPO` alone means all pins of it."""
+    lock = next((lock for lock in locks if lock.name == name), None)
+    if lock is None:
+        yield pick(locks, name)
+    else:
+        yield from ((lock, pin) for pin in lock.pins)
+
+
+def _built(
+    catalogue: Catalogue, lock: Lock, pin: Pin, project: Path | None, say: _Voice
+) -> SourceMap | None:
+    from srcmap.checkout import find_checkout
+    from srcmap.mapping import build_map, default_workers
+
+    checkout: Checkout | None = find_checkout(lock, pin, project)
+    if checkout is None:
+        say.line("maps.no-checkout", repo=lock.name, pin=pin.version)
+        return None
+    return build_map(catalogue, checkout, workers=default_workers())
+
+
+def _folder(project: Path | None, out: Path | None, source_map: SourceMap) -> Path:
+    """Shipped maps are written in srcmap's own clone; everybody else's go to the project."""
+    from srcmap.lock import shipped_locks
+    from srcmap.mapping import project_folder, shipped_folder
+
+    if out is not None:
+        return out
+    shipped = {(lock.name, p.version) for lock in shipped_locks() for p in lock.pins}
+    clone = Path(__file__).parents[2]
+    own = project is None or project.resolve() == clone.resolve()
+    if own and _in_clone() and (source_map.repo, source_map.pin) in shipped:
+        return shipped_folder()
+    return project_folder(project or Path.cwd())
+
+
+def _write(path: Path, source_map: SourceMap) -> None:
+    from srcmap.mapping import encode
+
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(encode(source_map))
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        message = f"{path}: cannot be written: {error.strerror}"
+        raise SrcmapError(message, slug="map-file") from error
+
+
+# -- show -----------------------------------------------------------------------------------
+
+
+def run_show(pin: str, *, form: str = "text", project: Path | None = None, lang: str = "") -> int:
+    """Print the map of one pin. 3 when there is none."""
+    from srcmap.lock import known_locks, pick
+    from srcmap.mapping import encode, find_map
+
+    if form not in {"text", "json"}:
+        message = f"--format {form!r}: a map is shown as text or json"
+        raise UsageError(message, slug="usage")
+    project = project or _project()
+    lock, chosen = pick(known_locks(project), pin)
+    found = find_map(lock.name, chosen.version, project)
+    say = _Voice(lang)
+    if found is None:
+        message = f"no map of {lock.name}@{chosen.version} has been built"
+        hint = f"srcmap sync {lock.name}@{chosen.version} && srcmap map build {lock.name}"
+        raise SrcmapError(message, slug="map-file", hint=hint)
+    if form == "json":
+        sys.stdout.write(encode(found).decode("utf-8"))
+    else:
+        say.map(found)
+    return 0
+
+
+class _Voice:
+    """What these commands print, in the reader's language."""
+
+    def __init__(self, lang: str) -> None:
+        self._lang = lang or i18n.default_language()
+
+    def line(self, key: str, **args: object) -> None:
+        self._print(i18n.text(key, self._lang, **args))
+
+    def summary(self, source_map: SourceMap, path: Path) -> None:
+        name = f"{source_map.repo}@{source_map.pin}"
+        self.line("maps.built", name=name, path=_short(path), **source_map.counts)
+        self._problems(source_map.problems)
+
+    def map(self, source_map: SourceMap) -> None:
+        name = f"{source_map.repo}@{source_map.pin}"
+        self.line("maps.title", name=name, commit=source_map.commit or "-", **source_map.counts)
+        if source_map.partial:
+            self.line("maps.is-partial")
+        self._problems(source_map.problems)
+        for entry in source_map.entries:
+            self._print(self._entry(entry))
+
+    def change(self, change: Change) -> None:
+        mark = {"added": "+", "gone": "-", "changed": "~"}[change.kind]
+        entry = change.after or change.before
+        if entry is not None:
+            self._print(f"  {mark} {self._entry(entry)}{self._difference(change)}")
+
+    def _difference(self, change: Change) -> str:
+        if change.before is None or change.after is None:
+            return ""
+        parts = []
+        for name in change.fields:
+            if name in {"lines", "status", "site", "qualname", "confidence", "detail"}:
+                before, after = getattr(change.before, name), getattr(change.after, name)
+                parts.append(f"{name} {before} -> {after}")
+            else:
+                parts.append(name)
+        return f"  ({', '.join(parts)})"
+
+    def _entry(self, entry: Entry) -> str:
+        label = f"{entry.concept} {entry.site}".rstrip()
+        where = f"{entry.path}:{entry.lines}" if entry.lines else entry.path
+        reason = f"  {i18n.say(entry.reason, self._lang)}" if entry.reason else ""
+        status = "" if entry.status == "found" else f"  [{entry.status}]"
+        return f"{entry.variant}  {label}  {where}{status}{reason}"
+
+    def _problems(self, problems: Iterable[Note]) -> None:
+        for note in problems:
+            sentence = i18n.say(note, self._lang)
+            path = note.args.get("path", "")
+            told = path and path not in sentence
+            self._print(f"  {path}: {sentence}" if told else f"  {sentence}")
+
+    def _print(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
