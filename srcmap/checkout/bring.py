@@ -269,8 +269,7 @@ def _save_edits(job: _Job) -> None:
 
 
 def _tell_detour(job: _Job, why: str) -> None:
-    last = why.splitlines()[-1] if why else ""
-    job.progress.tell(Note("pins.git-failed", {"name": job.name, "why": last}))
+    job.progress.tell(Note("pins.git-failed", {"name": job.name, "why": why}))
 
 
 def _is_archive_url(source: str) -> bool:

@@ -181,3 +181,29 @@ def no_git() -> CheckoutError:
         slug="git",
         hint="install git; 'srcmap doctor' shows what else is missing",
     )
+
+
+def explain(said: str) -> str:
+    """Say in a few words what git said in many."""
+    for words, meaning in _MEANINGS:
+        if words in said:
+            return meaning
+    lines = [line for line in said.splitlines() if not line.startswith("warning:")]
+    fatal = [line for line in lines if line.startswith("fatal:")]
+    return (fatal or lines or ["git failed without a word"])[-1].removeprefix("fatal: ")
+
+
+_MEANINGS: Sequence[tuple[str, str]] = (
+    ("not our ref", "that repository does not have the commit"),
+    ("could not read Username", "it wants a user name, and srcmap lets nobody ask"),
+    ("could not read Password", "it wants a password, and srcmap lets nobody ask"),
+    ("terminal prompts disabled", "it wants a password, and srcmap lets nobody ask"),
+    ("Authentication failed", "it refused the credentials that git is set up with"),
+    ("Could not resolve host", "its host name cannot be resolved; is the network there?"),
+    ("Connection refused", "the connection was refused"),
+    ("does not appear to be a git repository", "there is no git repository"),
+    ("Repository not found", "there is no git repository"),
+    ("' not found", "there is no git repository"),
+    ("transport 'ext' not allowed", "URLs that run programs are refused"),
+    ("dubious ownership", "it belongs to another user, whom git does not trust"),
+)

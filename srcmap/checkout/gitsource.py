@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import git
 
-from srcmap.checkout.gitrun import GitFailed, run_git
+from srcmap.checkout.gitrun import GitFailed, explain, run_git
 from srcmap.checkout.nouns import LINK, PROGRAM, NotThere, Silent
 from srcmap.errors import CheckoutError
 from srcmap.lock.nouns import matches
@@ -50,7 +50,7 @@ def fetch_commit(
         _fetch_shallow(commit, repository, leave_out, progress)
     except GitFailed as failed:
         if not _refuses_ids(failed.said):
-            raise NotThere(failed.said) from failed
+            raise NotThere(explain(failed.said)) from failed
         _fetch_history(commit, ref, repository, progress)
 
 
@@ -129,7 +129,7 @@ def _fetch_history(commit: str, ref: str | None, repository: Path, progress: Pro
             last = failed
         else:
             return
-    raise NotThere(last.said) from last
+    raise NotThere(explain(last.said)) from last
 
 
 def _refuses_ids(said: str) -> bool:

@@ -101,7 +101,7 @@ class Progress(Protocol):
     """What a sync tells whoever watches. The default watcher does nothing."""
 
     def step(self, what: str, subject: str) -> None:
-        """Hear that a step begins: its key (`fetch`, `download`, `unpack`), and what it is about."""
+        """Hear that a step begins: `fetch`, `download` or `unpack`, and what it is about."""
 
     def advance_to(self, share: float) -> None:
         """So much of the step is done, from 0 to 1."""

@@ -73,6 +73,13 @@ def check_ref(ref: str) -> str | None:
     return None
 
 
+def check_label(value: str) -> str | None:
+    """Say why this cannot name a repository or a version, or None when it can."""
+    if LABEL.fullmatch(value) and not value.endswith("."):
+        return None
+    return f"expected letters, digits, '.', '_', '+' and '-', found '{value}'"
+
+
 def check_commit(commit: str) -> str | None:
     """Say why this is no commit id, or None when it is one."""
     if _COMMIT.fullmatch(commit):
@@ -168,10 +175,10 @@ def _lock(document: _Table, path: Path) -> Lock:
     pins = document.tables("pin")
     document.close()
     lock = Lock(
-        name=repo.text("name", _check_label),
+        name=repo.text("name", check_label),
         url=repo.text("url", check_url),
         licence=repo.optional("licence") or "",
-        current=repo.text("current", _check_label),
+        current=repo.text("current", check_label),
         leave_out=repo.texts("leave-out", _check_pattern),
         pins=tuple(_pin(pin) for pin in pins),
         path=path,
@@ -206,7 +213,7 @@ def _no_twins(document: _Table, name: str, values: Sequence[str | None]) -> None
 def _pin(table: _Table) -> Pin:
     archives = [_archive(archive) for archive in table.tables("archive")]
     pin = Pin(
-        version=table.text("version", _check_label),
+        version=table.text("version", check_label),
         requested=table.text("requested", check_ref),
         ref=table.optional("ref", _check_full_ref),
         commit=table.optional("commit", check_commit),
@@ -222,7 +229,7 @@ def _pin(table: _Table) -> Pin:
 def _archive(table: _Table) -> Archive:
     archive = Archive(
         kind="sdist" if table.text("kind", _check_kind) == "sdist" else "wheel",
-        project=table.text("project", _check_label),
+        project=table.text("project", check_label),
         file=table.text("file", _check_file),
         sha256=table.text("sha256", _check_sha256),
         commit_file=table.optional("commit-file", _check_path),
@@ -243,12 +250,6 @@ def _check_format(value: str) -> str | None:
     if int(major) > int(FORMAT.partition(".")[0]):
         return f"format {value} is newer than this srcmap, which reads {FORMAT}: upgrade srcmap"
     return None
-
-
-def _check_label(value: str) -> str | None:
-    if LABEL.fullmatch(value) and not value.endswith("."):
-        return None
-    return f"expected letters, digits, '.', '_', '+' and '-', found '{value}'"
 
 
 def _check_full_ref(value: str) -> str | None:
