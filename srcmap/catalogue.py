@@ -375,11 +375,16 @@ class _Names:
         self, key: str, must: Sequence[str], may: Sequence[str], lacks: Sequence[str | Lack]
     ) -> _Asked:
         """Check one table's three lists; no concept may stand in two of them."""
-        asked = _Asked(
-            self.expand(f"{key}must", must),
-            self.expand(f"{key}may", may),
-            tuple(self._lacks(f"{key}lacks", lacks)),
-        )
+        denied = tuple(self._lacks(f"{key}lacks", lacks))
+        written = {*must, *may, *(x if isinstance(x, str) else x.concept for x in lacks)}
+
+        def listed(group: str, names: Sequence[str], *, but: Iterable[str] = ()) -> tuple[str, ...]:
+            # What a set brings yields to a name that is written out elsewhere.
+            found = self.expand(key + group, names)
+            return tuple(n for n in found if n in names or n not in {*written, *but})
+
+        musts = listed("must", must)
+        asked = _Asked(musts, listed("may", may, but=musts), denied)
         seen: dict[str, str] = {}
         lists = {**asked._asdict(), "lacks": [x.concept for x in asked.lacks]}
         for group, names in lists.items():

@@ -100,7 +100,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode(source_map: SourceMap) -> bytes:
     """Stable JSON, one entry per line, so that a diff of two maps can be read."""
-    lists = {"problems": source_map.problems, "entries": source_map.entries}
+    lists: dict[str, Iterable[Note | Entry]] = {
+        "problems": source_map.problems,
+        "entries": source_map.entries,
+    }
     whole = msgspec.structs.asdict(source_map)
     head = msgspec.json.encode({k: v for k, v in whole.items() if k not in lists})
     tail = b"".join(b',\n"%s":%s' % (k.encode(), _one_per_line(v)) for k, v in lists.items())

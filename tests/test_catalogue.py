@@ -125,6 +125,17 @@ def test_a_bad_file_is_named_with_its_key(tmp_path: Path, text: str, problem: st
     assert f"variants/{problem}" in caught.value.message.replace("\\", "/")
 
 
+def test_what_a_set_brings_yields_to_a_name_that_is_written_out(tmp_path: Path) -> None:
+    text = VARIANT + (
+        'must = ["@pair"]\nmay = ["@pair", "sink-load"]\nlacks = ["kv-loop"]\n'
+        '[[file]]\nrepo = "r"\npath = "a.py"\n'
+    )
+    (tiny,) = catalogue_of(tmp_path, tiny=text).variants
+    (file,) = tiny.files
+    assert (file.must, file.may) == (("causal-mask",), ("sink-load",))
+    assert [x.concept for x in file.lacks] == ["kv-loop"]
+
+
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CatalogueError, match=r"format: version 2 is newer than this srcmap reads"):
         catalogue_of(tmp_path, tiny=VARIANT.replace("format = 1", "format = 2"))
