@@ -36,10 +36,10 @@ _ClickException: Any = typer.BadParameter.__mro__[2]
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code. This is the only error boundary."""
-    lang = _asked_language(argv)
+    lang, rest = _asked_language(argv)
     i18n.use(lang)
     try:
-        return _dispatch(list(argv))
+        return _dispatch(rest)
     except SrcmapError as error:
         _tell_error(error, lang)
         return error.exit_code
@@ -146,16 +146,23 @@ def _said(text: str | None, lang: str) -> str | None:
     return i18n.text(text, lang) if text and " " not in text and i18n.known(text, lang) else text
 
 
-def _asked_language(argv: Sequence[str]) -> str:
-    """Find `--lang` wherever it stands: help and usage errors need it before anything is parsed."""
-    for place, word in enumerate(argv):
-        if word == "--":
-            break
-        following = argv[place + 1] if place + 1 < len(argv) else ""
-        value = following if word == "--lang" else word.partition("--lang=")[2]
-        if value in i18n.LANGUAGES:
-            return value
-    return i18n.default_language()
+def _asked_language(argv: Sequence[str]) -> tuple[str, list[str]]:
+    """Take `--lang` out, wherever it stands: help and errors need it before anything is parsed.
+
+    An unknown language stays in, and the parser says what is wrong with it.
+    """
+    lang, rest = i18n.default_language(), list(argv)
+    end = rest.index("--") if "--" in rest else len(rest)
+    for place in reversed(range(end)):
+        word, size = rest[place], 1
+        if word == "--lang" and place + 1 < end:
+            word, size = f"--lang={rest[place + 1]}", 2
+        value = word.removeprefix("--lang=")
+        if value != word and value in i18n.LANGUAGES:
+            lang = value
+            del rest[place : place + size]
+            end -= size
+    return lang, rest
 
 
 def _near_command(name: str) -> str:
@@ -180,13 +187,20 @@ def _tell(lines: Sequence[tuple[str, str]], lang: str) -> None:
 
 
 def _tell_error(error: SrcmapError, lang: str) -> None:
-    key = f"errors.{error.slug}"
-    title = i18n.text(key, lang) if lang != "en" and i18n.known(key, lang) else ""
-    lines = [("error", f"{title} {error.message}".strip())]
+    lines = [("error", _titled(error, lang))]
     if error.hint:
         lines.append(("hint", error.hint))
     lines.append(("more", f"docs/errors.md#{error.slug}"))
     _tell(lines, lang)
+
+
+def _titled(error: SrcmapError, lang: str) -> str:
+    """Lead in Chinese to a message that is in English: the facts in it are known only there."""
+    key = f"errors.{error.slug}"
+    said = any("\u4e00" <= char <= "\u9fff" for char in error.message)
+    if lang == "en" or said or not i18n.known(key, lang):
+        return error.message
+    return f"{i18n.text(key, lang)} {error.message}"
 
 
 def _tell_usage(error: Any, lang: str) -> int:
@@ -214,7 +228,7 @@ def _usage_text(error: Any, lang: str) -> str:
     if kind == "BadOptionUsage":
         return i18n.text("cli.usage.bad-option", lang, name=error.option_name, reason=own)
     if "unexpected extra argument" in own:
-        return i18n.text("cli.usage.extra", lang, words=own.partition("(")[2].rstrip(")"))
+        return i18n.text("cli.usage.extra", lang, words=own.rpartition("(")[2].rstrip(")"))
     return own
 
 

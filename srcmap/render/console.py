@@ -52,6 +52,8 @@ def console_for(stream: TextIO, lang: str, environ: Mapping[str, str] | None = N
 def emit(text: str, stream: TextIO | None = None) -> None:
     """Write an answer. A reader that has gone away (`| head`) is no error."""
     out = sys.stdout if stream is None else stream
+    if hasattr(out, "reconfigure"):  # an encoding without Chinese must not stop the answer
+        out.reconfigure(errors="replace")
     try:
         out.write(text if text.endswith("\n") or not text else text + "\n")
         out.flush()

@@ -19,6 +19,9 @@ _TEMPLATES = {
         "#L{first}-L{last}",
     ),
 }
+_SAFE = frozenset(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"  # RFC 3986 and the slash
+)
 # These are shown rendered, without line numbers, unless the plain text is asked for.
 _RENDERED = (".md", ".markdown", ".rst", ".ipynb")
 
@@ -32,15 +35,23 @@ def permalink(url: str, commit: str | None, path: str, lines: Lines | None) -> s
     template = _TEMPLATES.get(_host(url))
     if template is None or not commit:
         return None
-    from urllib.parse import quote
-
     page, one, run = template
     fragment = ""
     if lines is not None:
         form = one if lines.first == lines.last else run
         fragment = form.format(first=lines.first, last=lines.last)
     plain = "?plain=1" if fragment and path.lower().endswith(_RENDERED) else ""
-    return page.format(url=url, commit=commit, path=quote(path), plain=plain, lines=fragment)
+    return page.format(url=url, commit=commit, path=_quoted(path), plain=plain, lines=fragment)
+
+
+def _quoted(path: str) -> str:
+    """Percent-encode a path. urllib's own takes 2 ms to import, at each start."""
+    if _SAFE.issuperset(path):
+        return path
+    return "".join(
+        char if char in _SAFE else "".join(f"%{byte:02X}" for byte in char.encode(errors="replace"))
+        for char in path
+    )
 
 
 def _host(url: str) -> str:
