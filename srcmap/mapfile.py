@@ -128,7 +128,8 @@ def decode(data: bytes, home: str = "map") -> SourceMap:
 
 
 def file_name(repo: str, version: str) -> str:
-    return f"{repo}-{version}.json"
+    """Name the file of a pin's map; a version may be a branch with slashes in it."""
+    return f"{repo}-{version}.json".replace("/", "+")
 
 
 def shipped_folder() -> Path:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from srcmap import i18n
-from srcmap.errors import SrcmapError, UsageError
+from srcmap.catalogue import load_catalogue
+from srcmap.commands.options import Lang  # noqa: TC001  # typer reads it at run time
+from srcmap.commands.pinned import PlainFormat, PlainFormatOption, label, tell, wanted
+from srcmap.errors import SrcmapError
+from srcmap.lock import find_project, known_locks, pick, shipped_locks
+from srcmap.render.console import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from srcmap.catalogue import Catalogue
     from srcmap.checkout import Checkout
@@ -22,70 +26,80 @@ if TYPE_CHECKING:
 
 _Pins = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Argument(metavar="[REPO[@VERSION]]...", help="maps.pins", show_default=False),
+    typer.Argument(metavar="[REPO[@VERSION]]...", help="maps.help.pins", show_default=False),
 ]
 _Out = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--out", metavar="FOLDER", help="maps.out", show_default=False),
+    typer.Option("--out", metavar="FOLDER", help="maps.help.out", show_default=False),
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add the group `map`."""
     group = typer.Typer(no_args_is_help=True, help="cli.about.map")
-
-    @group.command("build", help="maps.build")
-    def build(pins: _Pins = None, out: _Out = None) -> None:
-        raise typer.Exit(run_build(pins or [], out=out))
-
-    @group.command("check", help="maps.check")
-    def check(pins: _Pins = None) -> None:
-        raise typer.Exit(run_check(pins or []))
-
-    @group.command("show", help="maps.show")
-    def show(
-        pin: Annotated[str, typer.Option("--pin", metavar="REPO@VERSION", help="maps.pin")],
-        form: Annotated[str, typer.Option("--format", help="cli.format")] = "text",
-    ) -> None:
-        raise typer.Exit(run_show(pin, form=form))
-
     app.add_typer(group, name="map")
+
+    @group.command("build", help="maps.help.build")
+    def build(pins: _Pins = None, out: _Out = None, lang: Lang = None) -> int:  # noqa: ARG001
+        return run_build(pins or [], out=out, lang=i18n.language())
+
+    @group.command("check", help="maps.help.check")
+    def check(pins: _Pins = None, lang: Lang = None) -> int:  # noqa: ARG001
+        return run_check(pins or [], lang=i18n.language())
+
+    @group.command("show", help="maps.help.show")
+    def show(
+        pin: Annotated[str, typer.Option("--pin", metavar="REPO@VERSION", help="maps.help.pin")],
+        format: PlainFormatOption = PlainFormat.text,  # noqa: A002
+        lang: Lang = None,  # noqa: ARG001
+    ) -> int:
+        return run_show(pin, format=format.value, lang=i18n.language())
 
 
 # -- build ----------------------------------------------------------------------------------
 
 
 def run_build(
-    pins: Sequence[str], *, project: Path | None = None, out: Path | None = None, lang: str = ""
+    pins: Sequence[str], *, out: Path | None = None, lang: str = "en", start: Path | None = None
 ) -> int:
     """Build and write the maps of `pins`, or of every pin that is here.
 
     1 when something named was not here or could not be read; 3 when nothing could be built.
     """
+    from srcmap.mapfile import file_name
+
     say = _Voice(lang)
-    project = project or _project()
-    catalogue = _catalogue(project)
-    built = [_built(catalogue, lock, pin, project, say) for lock, pin in _chosen(pins, project)]
+    project = find_project(start or Path.cwd())
+    if _in_clone():
+        _renew_catalogue()
+    catalogue = load_catalogue(project)
+    built = [
+        _built(catalogue, lock, pin, project, say)
+        for lock, pin in wanted(known_locks(project), pins)
+    ]
     maps = [m for m in built if m is not None]
     for source_map in maps:
-        path = _folder(project, out, source_map) / f"{source_map.repo}-{source_map.pin}.json"
+        path = _folder(project, out, source_map) / file_name(source_map.repo, source_map.pin)
         _write(path, source_map)
         say.summary(source_map, path)
     if not maps:
-        say.line("maps.nothing-built")
+        say.aside("maps.nothing-built")
         return 3
     left_out = len(built) - len(maps)
     unread = sum(m.counts["files_unread"] for m in maps)
     return 1 if unread or (pins and left_out) else 0
 
 
-def run_check(pins: Sequence[str], *, project: Path | None = None, lang: str = "") -> int:
+def run_check(pins: Sequence[str], *, lang: str = "en", start: Path | None = None) -> int:
     """Rebuild and compare. 1: a map differs; 3: a named pin, or every pin, is not here."""
     say = _Voice(lang)
-    project = project or _project()
-    catalogue = _catalogue(project)
-    results = [_checked(catalogue, lock, pin, project, say) for lock, pin in _chosen(pins, project)]
+    project = find_project(start or Path.cwd())
     stale = _stale_catalogue(say)
+    catalogue = load_catalogue(project)
+    results = [
+        _checked(catalogue, lock, pin, project, say)
+        for lock, pin in wanted(known_locks(project), pins)
+    ]
     if stale or any(result is False for result in results):
         return 1
     judged = [result for result in results if result is not None]
@@ -100,13 +114,13 @@ def _checked(
 
     kept = find_map(lock.name, pin.version, project)
     if kept is None:
-        say.line("maps.no-map", repo=lock.name, pin=pin.version)
+        say.aside("maps.no-map", name=label(lock, pin))
         return None
     fresh = _built(catalogue, lock, pin, project, say)
     if fresh is None:
         return None
     changes = compare(kept, fresh)
-    name = f"{lock.name}@{pin.version}"
+    name = label(lock, pin)
     if not changes:
         say.line("maps.same", name=name, entries=len(fresh.entries))
     else:
@@ -126,43 +140,17 @@ def _stale_catalogue(say: _Voice) -> bool:
     return True
 
 
-def _catalogue(project: Path | None) -> Catalogue:
-    from srcmap.catalogue import compile_shipped, compiled_path, load_catalogue
+def _renew_catalogue() -> None:
+    """Let the JSON follow the TOML files, which only a clone has reason to edit."""
+    from srcmap.catalogue import compile_shipped, compiled_path
 
-    if _in_clone():
-        # Whoever edits the shipped TOML files builds from them; the JSON follows.
-        data = compile_shipped()
-        if not compiled_path().is_file() or compiled_path().read_bytes() != data:
-            compiled_path().write_bytes(data)
-    return load_catalogue(project)
+    data = compile_shipped()
+    if not compiled_path().is_file() or compiled_path().read_bytes() != data:
+        compiled_path().write_bytes(data)
 
 
 def _in_clone() -> bool:
     return (Path(__file__).parents[2] / "pyproject.toml").is_file()
-
-
-def _project() -> Path | None:
-    from srcmap.lock import find_project
-
-    return find_project(Path.cwd())
-
-
-def _chosen(names: Sequence[str], project: Path | None) -> list[tuple[Lock, Pin]]:
-    from srcmap.lock import known_locks, pick
-
-    locks = known_locks(project)
-    if not names:
-        return [(lock, pin) for lock in locks for pin in lock.pins]
-    return [pair for name in names for pair in _named(name, locks, pick)]
-
-
-def _named(name: str, locks: Sequence[Lock], pick: Any) -> Iterator[tuple[Lock, Pin]]:
-    """`REPO` alone means all pins of it."""
-    lock = next((lock for lock in locks if lock.name == name), None)
-    if lock is None:
-        yield pick(locks, name)
-    else:
-        yield from ((lock, pin) for pin in lock.pins)
 
 
 def _built(
@@ -173,15 +161,14 @@ def _built(
 
     checkout: Checkout | None = find_checkout(lock, pin, project)
     if checkout is None:
-        say.line("maps.no-checkout", repo=lock.name, pin=pin.version)
+        say.aside("maps.no-checkout", name=label(lock, pin))
         return None
     return build_map(catalogue, checkout, workers=default_workers())
 
 
 def _folder(project: Path | None, out: Path | None, source_map: SourceMap) -> Path:
     """Shipped maps are written in srcmap's own clone; everybody else's go to the project."""
-    from srcmap.lock import shipped_locks
-    from srcmap.mapping import project_folder, shipped_folder
+    from srcmap.mapfile import project_folder, shipped_folder
 
     if out is not None:
         return out
@@ -210,26 +197,27 @@ def _write(path: Path, source_map: SourceMap) -> None:
 # -- show -----------------------------------------------------------------------------------
 
 
-def run_show(pin: str, *, form: str = "text", project: Path | None = None, lang: str = "") -> int:
-    """Print the map of one pin. 3 when there is none."""
-    from srcmap.lock import known_locks, pick
-    from srcmap.mapping import encode, find_map
+def run_show(
+    pin: str,
+    *,
+    format: str = "text",  # noqa: A002
+    lang: str = "en",
+    start: Path | None = None,
+) -> int:
+    """Print the map of one pin. SrcmapError when there is none."""
+    from srcmap.mapfile import encode, find_map
 
-    if form not in {"text", "json"}:
-        message = f"--format {form!r}: a map is shown as text or json"
-        raise UsageError(message, slug="usage")
-    project = project or _project()
+    project = find_project(start or Path.cwd())
     lock, chosen = pick(known_locks(project), pin)
     found = find_map(lock.name, chosen.version, project)
-    say = _Voice(lang)
     if found is None:
-        message = f"no map of {lock.name}@{chosen.version} has been built"
-        hint = f"srcmap sync {lock.name}@{chosen.version} && srcmap map build {lock.name}"
-        raise SrcmapError(message, slug="map-file", hint=hint)
-    if form == "json":
-        sys.stdout.write(encode(found).decode("utf-8"))
+        name = label(lock, chosen)
+        hint = f"srcmap sync {name}, then srcmap map build {name}"
+        raise SrcmapError(f"no map of {name} is kept", slug="map-file", hint=hint)
+    if format == "json":
+        emit(encode(found).decode("utf-8"))
     else:
-        say.map(found)
+        _Voice(lang).map(found)
     return 0
 
 
@@ -237,10 +225,13 @@ class _Voice:
     """What these commands print, in the reader's language."""
 
     def __init__(self, lang: str) -> None:
-        self._lang = lang or i18n.default_language()
+        self._lang = lang
 
     def line(self, key: str, **args: object) -> None:
-        self._print(i18n.text(key, self._lang, **args))
+        emit(i18n.text(key, self._lang, **args))
+
+    def aside(self, key: str, **args: object) -> None:
+        tell(i18n.text(key, self._lang, **args))
 
     def summary(self, source_map: SourceMap, path: Path) -> None:
         name = f"{source_map.repo}@{source_map.pin}"
@@ -253,14 +244,13 @@ class _Voice:
         if source_map.partial:
             self.line("maps.is-partial")
         self._problems(source_map.problems)
-        for entry in source_map.entries:
-            self._print(self._entry(entry))
+        emit("\n".join(map(self._entry, source_map.entries)))
 
     def change(self, change: Change) -> None:
         mark = {"added": "+", "gone": "-", "changed": "~"}[change.kind]
         entry = change.after or change.before
         if entry is not None:
-            self._print(f"  {mark} {self._entry(entry)}{self._difference(change)}")
+            emit(f"  {mark} {self._entry(entry)}{self._difference(change)}")
 
     def _difference(self, change: Change) -> str:
         if change.before is None or change.after is None:
@@ -286,10 +276,7 @@ class _Voice:
             sentence = i18n.say(note, self._lang)
             path = note.args.get("path", "")
             told = path and path not in sentence
-            self._print(f"  {path}: {sentence}" if told else f"  {sentence}")
-
-    def _print(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
+            emit(f"  {path}: {sentence}" if told else f"  {sentence}")
 
 
 def _short(path: Path) -> str:
