@@ -16,6 +16,7 @@ from srcmap.render import as_markdown, as_text
 from srcmap.render.console import Console, console_for, emit
 from srcmap.render.layout import cells, columns, visible, wrap
 from srcmap.render.links import permalink
+from tests import pages
 from tests.pages import PAGES
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -72,29 +73,29 @@ def test_no_line_ends_in_a_space(page: str) -> None:
 
 
 def test_in_a_pipe_a_location_is_on_the_line_of_its_concept() -> None:
-    text = as_text.variant(PAGES["variant"]("en"), Console())
+    text = as_text.variant(pages.variant("en"), Console())
     line = next(line for line in text.splitlines() if "sink-epilogue" in line)
     assert "example_mha_sink_fwd_bhsd.py:125-126" in line
     assert line.endswith("gives none.")
 
 
 def test_source_text_cannot_write_to_the_terminal() -> None:
-    text = as_text.show(PAGES["show"]("en"), Console(width=80))
+    text = as_text.show(pages.show("en"), Console(width=80))
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "[bold]not markup[/bold] ␛[31mnot red" in text
 
 
 def test_colours_and_links_take_no_room() -> None:
-    plain = as_text.variant(PAGES["variant"]("en"), Console(width=80))
-    rich = as_text.variant(PAGES["variant"]("en"), Console(width=80, colour=True, links=True))
+    plain = as_text.variant(pages.variant("en"), Console(width=80))
+    rich = as_text.variant(pages.variant("en"), Console(width=80, colour=True, links=True))
     assert "\x1b]8;;https://github.com/" in rich
     bare = re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", rich)
     assert bare == plain
 
 
 def test_markdown_links_only_where_a_commit_is_known() -> None:
-    text = as_markdown.show(PAGES["show"]("en"), Console())
+    text = as_markdown.show(pages.show("en"), Console())
     assert text.count("](https://github.com/") == 1
 
 
