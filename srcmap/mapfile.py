@@ -128,8 +128,7 @@ def decode(data: bytes, home: str = "map") -> SourceMap:
 
 
 def file_name(repo: str, version: str) -> str:
-    """Name the file of a pin's map; a version may be a branch with slashes in it."""
-    return f"{repo}-{version}.json".replace("/", "+")
+    return f"{repo}-{version}.json"
 
 
 def shipped_folder() -> Path:
