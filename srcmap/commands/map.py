@@ -70,7 +70,7 @@ def run_build(
 
     say = _Voice(lang)
     project = find_project(start or Path.cwd())
-    if _in_clone():
+    if _is_srcmap(project):
         _renew_catalogue()
     catalogue = load_catalogue(project)
     built = [
@@ -94,7 +94,7 @@ def run_check(pins: Sequence[str], *, lang: str = "en", start: Path | None = Non
     """Rebuild and compare. 1: a map differs; 3: a named pin, or every pin, is not here."""
     say = _Voice(lang)
     project = find_project(start or Path.cwd())
-    stale = _stale_catalogue(say)
+    stale = _is_srcmap(project) and _stale_catalogue(say)
     catalogue = load_catalogue(project)
     results = [
         _checked(catalogue, lock, pin, project, say)
@@ -134,7 +134,7 @@ def _stale_catalogue(say: _Voice) -> bool:
     """Whether the compiled catalogue lags behind the TOML files; only a clone can tell."""
     from srcmap.catalogue import compile_shipped, compiled_path
 
-    if not _in_clone() or compiled_path().read_bytes() == compile_shipped():
+    if compiled_path().read_bytes() == compile_shipped():
         return False
     say.line("maps.catalogue-stale")
     return True
@@ -149,8 +149,14 @@ def _renew_catalogue() -> None:
         compiled_path().write_bytes(data)
 
 
-def _in_clone() -> bool:
-    return (Path(__file__).parents[2] / "pyproject.toml").is_file()
+def _is_srcmap(project: Path | None) -> bool:
+    """Whether the project is srcmap's own clone: there the shipped files are made."""
+    clone = Path(__file__).parents[2]
+    return (
+        project is not None
+        and (clone / "pyproject.toml").is_file()
+        and project.resolve() == clone.resolve()
+    )
 
 
 def _built(
@@ -173,9 +179,7 @@ def _folder(project: Path | None, out: Path | None, source_map: SourceMap) -> Pa
     if out is not None:
         return out
     shipped = {(lock.name, p.version) for lock in shipped_locks() for p in lock.pins}
-    clone = Path(__file__).parents[2]
-    own = project is None or project.resolve() == clone.resolve()
-    if own and _in_clone() and (source_map.repo, source_map.pin) in shipped:
+    if _is_srcmap(project) and (source_map.repo, source_map.pin) in shipped:
         return shipped_folder()
     return project_folder(project or Path.cwd())
 
