@@ -19,7 +19,7 @@ PACKAGE = ROOT / "srcmap"
 # From the bottom up; a module imports its own layer and those before it.
 LAYERS = (
     ("errors", "model"),
-    ("i18n", "lock", "catalogue", "mapfile", "digest", "cache"),
+    ("i18n", "lock", "catalogue", "variantfile", "mapfile", "digest", "cache"),
     ("checkout",),
     ("parse",),
     ("anatomy",),

@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srcmap.catalogue import (
-    Catalogue,
-    Choice,
-    Variant,
-    compile_shipped,
-    compiled_path,
-    load_catalogue,
-    read_catalogue,
-    resolve,
-)
+from srcmap.catalogue import COMPILED, Catalogue, Choice, Variant, load_catalogue, resolve
 from srcmap.errors import CatalogueError
+from srcmap.variantfile import compile_shipped, read_catalogue
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,7 +166,7 @@ def test_a_project_cannot_take_a_shipped_name(tmp_path: Path) -> None:
 
 
 def test_the_compiled_catalogue_is_current() -> None:
-    assert compiled_path().read_bytes() == compile_shipped(), "run `srcmap map build`"
+    assert COMPILED.read_bytes() == compile_shipped(), "run `srcmap map build`"
 
 
 def test_every_shipped_text_is_said_in_both_languages() -> None:

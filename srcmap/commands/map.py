@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from srcmap import i18n
-from srcmap.catalogue import load_catalogue
+from srcmap.catalogue import COMPILED, load_catalogue
 from srcmap.commands.options import Lang  # noqa: TC001  # typer reads it at run time
 from srcmap.commands.pinned import PlainFormat, PlainFormatOption, label, tell, wanted
 from srcmap.errors import SrcmapError
@@ -132,9 +132,9 @@ def _checked(
 
 def _stale_catalogue(say: _Voice) -> bool:
     """Whether the compiled catalogue lags behind the TOML files; only a clone can tell."""
-    from srcmap.catalogue import compile_shipped, compiled_path
+    from srcmap.variantfile import compile_shipped
 
-    if compiled_path().read_bytes() == compile_shipped():
+    if COMPILED.read_bytes() == compile_shipped():
         return False
     say.line("maps.catalogue-stale")
     return True
@@ -142,11 +142,11 @@ def _stale_catalogue(say: _Voice) -> bool:
 
 def _renew_catalogue() -> None:
     """Let the JSON follow the TOML files, which only a clone has reason to edit."""
-    from srcmap.catalogue import compile_shipped, compiled_path
+    from srcmap.variantfile import compile_shipped
 
     data = compile_shipped()
-    if not compiled_path().is_file() or compiled_path().read_bytes() != data:
-        compiled_path().write_bytes(data)
+    if not COMPILED.is_file() or COMPILED.read_bytes() != data:
+        COMPILED.write_bytes(data)
 
 
 def _is_srcmap(project: Path | None) -> bool:
