@@ -1,0 +1,76 @@
+"""The README keeps its word: its sessions are replayed, its two commands are what CI runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ELIDED = "..."
+
+
+def sessions() -> list[tuple[str, str]]:
+    """Return each `$ command` of the console blocks with the output below it."""
+    found = []
+    for block in re.findall(r"^```console\n(.*?)^```$", README, re.DOTALL | re.MULTILINE):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output.rstrip()))
+    return found
+
+
+def replay(command: str, folder: Path) -> str:
+    """Run a `srcmap` command as an 80-column terminal would show it, outside any project."""
+    argv = shlex.split(command)
+    assert argv[0] == "srcmap", "a session shows srcmap and nothing else"
+    environ = {**os.environ, "COLUMNS": "80", "LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
+    environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    argv = [sys.executable, "-m", "srcmap", *argv[1:]]
+    done = subprocess.run(
+        argv, capture_output=True, encoding="utf-8", env=environ, cwd=folder, check=False
+    )
+    return (done.stderr + done.stdout).rstrip()
+
+
+@pytest.mark.parametrize(("command", "shown"), sessions(), ids=lambda value: value[:40])
+def test_a_session_is_what_happens(command: str, shown: str, tmp_path: Path) -> None:
+    actual = replay(command, tmp_path)
+    pattern = r".*\n".join(re.escape(part) for part in shown.split(f"{ELIDED}\n"))
+    assert re.fullmatch(pattern, actual, re.DOTALL), f"$ {command}\n{actual}"
+
+
+def test_there_are_sessions() -> None:
+    assert any(command == "srcmap variant sink" for command, _ in sessions())
+
+
+def marked(name: str) -> str:
+    """Return the one command between `<!-- name -->` and `<!-- end -->`."""
+    match = re.search(rf"<!-- {name} -->\n+(.*?)\n+<!-- end -->", README, re.DOTALL)
+    assert match is not None, f"the README has no {name}"
+    (line,) = match[1].splitlines()
+    return line.strip()
+
+
+def test_the_first_command_answers() -> None:
+    assert marked("the first command").endswith("&& .venv/bin/srcmap variant sink")
+
+
+def test_the_second_command_is_what_ci_runs() -> None:
+    command = marked("the test command")
+    assert command.endswith("&& .venv/bin/python -m pytest")
+    assert ".[dev]" in command
+    assert "the test command" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_every_other_command_is_known() -> None:
+    from srcmap.cli import COMMANDS
+
+    for name in re.findall(r"`srcmap ([a-z]+)", README):
+        assert name in COMMANDS
