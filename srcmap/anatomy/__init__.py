@@ -1,0 +1,38 @@
+"""What each statement of a kernel does, by data flow: bytes of a file to its anatomy."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from srcmap.errors import ParseError
+from srcmap.model import FileAnatomy
+
+PYTHON = {".py", ".pyi"}
+CPP = {".cc", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".cxx", ".hh"}
+MARKDOWN = {".md", ".markdown"}
+SUFFIXES = PYTHON | CPP | MARKDOWN
+
+
+def read_source(data: bytes, path: str) -> FileAnatomy:
+    """The anatomy of a file, by its suffix.
+
+    Raises ParseError when nothing of it can be read, or when srcmap does not read such files.
+    """
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix in PYTHON:
+        from srcmap.anatomy.python import read_python
+
+        return read_python(data, path)
+    if suffix in CPP:
+        from srcmap.anatomy.cpp import read_cpp
+
+        return read_cpp(data, path)
+    if suffix in MARKDOWN:
+        from srcmap.anatomy.markdown import read_markdown
+
+        return read_markdown(data, path)
+    raise ParseError(
+        f"{path}: srcmap reads Python, C++ and Markdown, not {suffix or 'files without a suffix'}",
+        slug="parse",
+        hint="name a file that ends in .py, .cc, .h, .cu or .md",
+    )

@@ -1,0 +1,41 @@
+"""The one place where positions are converted.
+
+Lines are 1-based and only `\\n` ends one, as git and GitHub count.
+Columns are 0-based code points; `ast` and tree-sitter count UTF-8 bytes, LibCST code points.
+"""
+
+from __future__ import annotations
+
+import re
+
+from srcmap.model import Lines
+
+_PYTHON_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def git_lines(text: str) -> list[str]:
+    """Split at `\\n` only; a CR before it stays out; a last line without an end counts."""
+    lines = text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def line_map(text: str) -> list[int]:
+    """For each line as Python counts (a lone CR ends one), the line as git counts; 1-based."""
+    numbers, line = [1], 1
+    for end in _PYTHON_LINE_END.finditer(text):
+        line += end.group() != "\r"
+        numbers.append(line)
+    return numbers
+
+
+def from_rows(first_row: int, last_row: int, last_column: int) -> Lines:
+    """Lines of a tree-sitter node: rows are 0-based, and an end at column 0 is the line before."""
+    last = last_row if last_column == 0 and last_row > first_row else last_row + 1
+    return Lines(first_row + 1, last)
+
+
+def column_of(line: bytes, byte_column: int) -> int:
+    """Code points before a UTF-8 byte column of a line."""
+    return len(line[:byte_column].decode("utf-8", "replace"))
