@@ -1,0 +1,2 @@
+; Code inside prose.
+(code_span) @code

@@ -1,0 +1,3 @@
+; Where the grammar could not follow: what it skipped, and what it had to imagine.
+(ERROR) @error
+(MISSING) @error
