@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from srcmap import cli, i18n
 from srcmap.errors import LockError
 from tests import world
+from tests.metamorphic.kernels import PREFILL, unmarked
 
 PATH = world.PATH
 
@@ -396,3 +398,94 @@ def test_anatomy_of_an_empty_folder(srcmap: Srcmap, tmp_path: Path) -> None:
     answer = srcmap("anatomy", "empty")
     assert answer.code == 3
     assert "error: empty: no file in it that srcmap reads" in answer.err
+
+
+KERNEL = unmarked(PREFILL)
+
+
+def test_anatomy_names_what_statements_do(srcmap: Srcmap, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(KERNEL, encoding="utf-8")
+    answer = srcmap("anatomy", "k.py")
+    assert answer.code == 0
+    assert answer.err.startswith("read 1 of 1 files: 1 kernels, ")
+    code, _, table = answer.out.partition("What is where\n")
+    text = KERNEL.splitlines()
+    number = next(n for n, line in enumerate(text, start=1) if "T.Pipelined" in line)
+    shown = next(line for line in code.splitlines() if line.split()[:1] == [str(number)])
+    assert shown.split()[1] == "kv-loop"
+    assert shown.endswith(f"| {text[number - 1]}")
+    assert re.search(rf"^  k\.py:{number} +kv-loop  ", table, re.MULTILINE)
+
+
+def test_anatomy_as_json(srcmap: Srcmap, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(KERNEL, encoding="utf-8")
+    value = json.loads(srcmap("anatomy", "k.py", "--format", "json").out)
+    assert value["format"] == "srcmap-anatomy/1"
+    (kernel,) = value["kernels"]
+    assert kernel["kind"] == "attention"
+    for found in kernel["concepts"]:
+        assert set(found) >= {"concept", "site", "lines"}
+        first, last = found["lines"]
+        assert 1 <= first <= last <= KERNEL.count("\n") + 1
+    assert value["files"] == [{"path": "k.py", "read": True, "language": "python", "problems": []}]
+
+
+def test_anatomy_says_why(srcmap: Srcmap, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(KERNEL, encoding="utf-8")
+    answer = srcmap("anatomy", "k.py", "--why", "probability")
+    assert answer.code == 0
+    assert " because\n  - " in answer.out
+    assert "qk-gemm  " not in answer.out
+
+
+def test_anatomy_goes_on_after_a_file_that_cannot_be_read(srcmap: Srcmap, tmp_path: Path) -> None:
+    (tmp_path / "good.py").write_text(KERNEL, encoding="utf-8")
+    (tmp_path / "bad.py").write_text("def f(:\n", encoding="utf-8")
+    answer = srcmap("anatomy", ".")
+    assert answer.code == 3
+    assert "good.py  python" in answer.out
+    assert "error: bad.py: " in answer.err
+    assert "read 1 of 2 files" in answer.err
+    assert answer.err.endswith("; 1 not read\n")
+
+
+class FakeCheckout:
+    """A checkout with one file, whatever is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def read(self, _: str) -> bytes:
+        return self._text.encode()
+
+
+@pytest.fixture
+def checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(f"line{number} = [bold]  # 第{number}行\n" for number in range(1, 41))
+    monkeypatch.setattr("srcmap.checkout.find_checkout", lambda *_: FakeCheckout(text))
+
+
+@pytest.mark.usefixtures("checkout")
+def test_show_prints_the_code_with_its_surroundings(srcmap: Srcmap) -> None:
+    answer = srcmap("show", "tiny-sink", "sink-epilogue", "--context", "1")
+    assert answer.code == 0
+    assert answer.out.splitlines()[-4:] == [
+        "  19    line19 = [bold]  # 第19行",
+        "  20  | line20 = [bold]  # 第20行",
+        "  21  | line21 = [bold]  # 第21行",
+        "  22    line22 = [bold]  # 第22行",
+    ]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_variant_shows_code_below_each_location(srcmap: Srcmap) -> None:
+    lines = srcmap("variant", "tiny-sink", "--show").out.splitlines()
+    place = next(i for i, line in enumerate(lines) if f"{PATH}:20-21" in line)
+    assert lines[place + 1].endswith("| line20 = [bold]  # 第20行")
+
+
+@pytest.mark.usefixtures("checkout")
+def test_show_as_json_holds_the_lines(srcmap: Srcmap) -> None:
+    value = json.loads(srcmap("show", "tiny-sink", "sink-epilogue", "--format", "json").out)
+    (found,) = value["entries"]
+    assert found["code"] == ["line20 = [bold]  # 第20行", "line21 = [bold]  # 第21行"]

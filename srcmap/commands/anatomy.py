@@ -21,7 +21,7 @@ from srcmap.lock import find_project
 from srcmap.model import FileAnatomy, Lines, Note
 from srcmap.render.as_json import document
 from srcmap.render.console import emit
-from srcmap.render.interface import Place, ReadFile, ReadKernel, Row
+from srcmap.render.interface import CodeLine, Place, ReadFile, ReadKernel, Row
 from srcmap.render.layout import visible
 from srcmap.render.write import write
 
@@ -146,6 +146,8 @@ def _read(path: Path) -> Outcome:
 
     shown = _shown(path)
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device may never end
+            return Unread(shown, Note("anatomy.not-a-file"))
         data = path.read_bytes()
         return Read(shown, read_source(data, shown), collect.source_lines(data))
     except OSError as error:
@@ -313,14 +315,17 @@ class _Page:
         named = {"name": kernel.qualname, "kind": kind, "lines": kernel.lines}
         return ReadKernel(
             title=i18n.text("anatomy.kernel", self._lang, **named),
-            code=() if self._concept or kernel.kind == "file" else self._code(kernel.lines),
+            code=() if self._concept else self._code(kernel),
             rows=tuple(rows),
             unread=tuple(f"{self._place(call.lines)}  {call.name}" for call in kernel.unread),
             proofs=tuple(self._proofs(kernel)),
         )
 
-    def _code(self, lines: Lines) -> Any:
-        return collect.code(self._read.lines, self._roles, lines)
+    def _code(self, kernel: KernelAnatomy) -> tuple[CodeLine, ...]:
+        """Show the kernel, and what belongs to it elsewhere; of a whole file only the places."""
+        own = [] if kernel.kind == "file" else [kernel.lines]
+        runs = [*own, *(site.lines for site in kernel.sites)]
+        return collect.code(self._read.lines, self._roles, runs)
 
     def _place(self, lines: Lines) -> Place:
         return Place(path=self._read.path, lines=lines)

@@ -177,7 +177,7 @@ class Reader:
             instead = i18n.text("page.no-checkout", lang, command=command)
             return Excerpt(place=shown, title=title, instead=instead)
         lines, roles = self._file(checkout, pin, shown.path)
-        return Excerpt(place=shown, title=title, lines=code(lines, roles, shown.lines, around))
+        return Excerpt(place=shown, title=title, lines=code(lines, roles, [shown.lines], around))
 
     def _checkout(self, pin: Pinned) -> Checkout | None:
         from srcmap.checkout import find_checkout
@@ -212,29 +212,36 @@ def source_lines(data: bytes) -> list[str]:
 
 
 def code(
-    lines: Sequence[str], roles: Mapping[int, tuple[str, ...]], chosen: Lines, around: int = 0
+    lines: Sequence[str],
+    roles: Mapping[int, tuple[str, ...]],
+    chosen: Sequence[Lines],
+    around: int = 0,
 ) -> tuple[CodeLine, ...]:
     """Return the chosen lines (and some around them) with what each statement does."""
-    first, last = max(chosen.first - around, 1), min(chosen.last + around, len(lines))
+    inside = {n for run in chosen for n in range(run.first, run.last + 1)}
+    shown = {n for run in chosen for n in range(run.first - around, run.last + around + 1)}
     return tuple(
         CodeLine(
             number=number,
             text=lines[number - 1],
             roles=roles.get(number, ()),
-            chosen=chosen.first <= number <= chosen.last,
+            chosen=number in inside,
         )
-        for number in range(first, last + 1)
+        for number in sorted(shown)
+        if 1 <= number <= len(lines)
     )
 
 
 def roles_by_line(anatomy: FileAnatomy) -> dict[int, tuple[str, ...]]:
-    """Return the roles of each statement at its first line."""
-    roles: dict[int, tuple[str, ...]] = {}
+    """Return what each statement does, at its first line: its concepts, else its roles."""
+    concepts: dict[int, dict[str, None]] = {}
+    roles: dict[int, dict[str, None]] = {}
     for kernel in anatomy.kernels:
+        for site in kernel.sites:
+            concepts.setdefault(site.lines.first, {})[site.concept] = None
         for deed in kernel.deeds:
-            before = roles.get(deed.lines.first, ())
-            roles[deed.lines.first] = tuple(dict.fromkeys((*before, *deed.roles)))
-    return roles
+            roles.setdefault(deed.lines.first, {}).update(dict.fromkeys(deed.roles))
+    return {line: tuple(found) for line, found in {**roles, **concepts}.items()}
 
 
 def _file_roles(data: bytes, path: str) -> dict[int, tuple[str, ...]]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
+from srcmap.errors import SrcmapError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,16 +52,22 @@ def console_for(stream: TextIO, lang: str, environ: Mapping[str, str] | None = N
 
 
 def emit(text: str, stream: TextIO | None = None) -> None:
-    """Write an answer. A reader that has gone away (`| head`) is no error."""
+    """Write an answer. A reader that has gone away (`| head`) is no error.
+
+    SrcmapError when it cannot be written, as to a full disk.
+    """
     out = sys.stdout if stream is None else stream
     if hasattr(out, "reconfigure"):  # an encoding without Chinese must not stop the answer
         out.reconfigure(errors="replace")
     try:
         out.write(text if text.endswith("\n") or not text else text + "\n")
         out.flush()
-    except BrokenPipeError:
-        # Python flushes once more at exit and would complain; there is nobody to write to.
+    except OSError as error:
+        # Python flushes once more at exit and would complain again; there is nobody to write to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        if not isinstance(error, BrokenPipeError):
+            message = f"the answer could not be written: {error.strerror}"
+            raise SrcmapError(message, slug="disk") from error
 
 
 def _is_terminal(stream: TextIO) -> bool:
