@@ -272,7 +272,7 @@ def test_variant_as_markdown(srcmap: Srcmap) -> None:
 def test_a_partial_pin_says_so(srcmap: Srcmap) -> None:
     answer = srcmap("variant", "tiny-sink", "--pin", "v3")
     assert answer.code == 3
-    assert "! partial pin: only tiny/** is here" in answer.out
+    assert "! partial pin: it holds only tiny/**" in answer.out
     assert "there is no map of tiny@v3" in answer.out
 
 

@@ -81,6 +81,19 @@ def entries(
     return found
 
 
+def by_line(entry: Entry) -> tuple[str, int, str]:
+    """Sort entries as their files are read."""
+    return (entry.path, entry.lines.first if entry.lines else 0, entry.site)
+
+
+def exit_code(found: Sequence[PinEntries]) -> int:
+    """Return 0 when something is there, 1 when it is known not to be, 3 when nobody knows."""
+    states = {entry.status for *_, rows in found for entry in rows}
+    if states & {"found", "ambiguous"}:
+        return 0
+    return 1 if "absent" in states else 3
+
+
 def pin_remarks(pin: Pinned, lang: str) -> tuple[str, ...]:
     """Return what must be said wherever this pin is shown: that it is partial, and of what."""
     if not pin[1].partial:

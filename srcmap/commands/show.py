@@ -78,7 +78,7 @@ def run(
         emit(document("srcmap-show", {"entries": rows}))
     else:
         write("show", _page(meant, thing, found, reader, catalogue, context, lang), format, lang)
-    return _exit_code([e.status for *_, rows in found for e in rows])
+    return collect.exit_code(found)
 
 
 def _page(
@@ -94,7 +94,7 @@ def _page(
     remarks: list[str] = []
     for lock, pin, entries in found:
         remarks += collect.pin_remarks((lock, pin), lang)
-        for entry in entries:
+        for entry in sorted(entries, key=collect.by_line):
             row = collect.row(entry, variant, catalogue, (lock, pin), lang)
             excerpts += _excerpts(row, reader, (lock, pin), context, lang)
             remarks += _absences(row, (lock, pin), lang)
@@ -130,9 +130,3 @@ def _absences(row: Row, pin: collect.Pinned, lang: str) -> list[str]:
     where = f"{pin[0].name} {pin[1].version}"
     word = i18n.text(f"page.{row.status}", lang)
     return [i18n.text("show.not-there", lang, where=where, word=word, why=row.reason)]
-
-
-def _exit_code(states: list[str]) -> int:
-    if "found" in states or "ambiguous" in states:
-        return 0
-    return 1 if "absent" in states else 3

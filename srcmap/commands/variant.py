@@ -53,7 +53,7 @@ def run(
     lang: str = "en",
     start: Path | None = None,
 ) -> int:
-    """Print the list of variants or the page of one; 3 when no pin has an answer."""
+    """Print the list of variants or the page of one; 1 or 3 when these pins have none of it."""
     project = find_project(start or Path.cwd())
     catalogue = load_catalogue(project)
     if name is None:
@@ -69,7 +69,7 @@ def run(
         emit(document("srcmap-variant", {"variant": facts, "entries": rows}))
     else:
         write("variant", assemble(variant, catalogue, found, lang, reader), format, lang)
-    return 0 if any(rows for _, _, rows in found) else 3
+    return collect.exit_code(found)
 
 
 def variant_facts(variant: Variant) -> dict[str, Any]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     )
 
 
+_ORDER = ("found", "ambiguous", "missing", "absent")
+
+
 def variants(page: VariantList, console: Console) -> str:
     """Write the list of variants, a table for each group."""
     head = _titles(("variant", "is"), console)
@@ -95,7 +98,7 @@ def _rows(rows: Sequence[Row], console: Console) -> str:
     ours = any(row.ours for row in rows)
     names = ("location", "concept", "does", *(("ours", "test") if ours else ()))
     cells = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: _ORDER.index(row.status)):
         cell = [_where(row, console), _label(row), _what(row, console)]
         if ours:
             cell += [_place(row.ours) if row.ours else "", _plain(row.tested)]
@@ -169,8 +172,12 @@ def _code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape what Markdown would read: our sentences quote code, and ids hold no markup."""
-    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", re.sub(r"\s+", " ", text))
+    """Escape what Markdown would read, but for code between backquotes."""
+    parts = re.split(r"(`[^`]*`)", re.sub(r"\s+", " ", text))
+    return "".join(
+        part.replace("|", r"\|") if number % 2 else re.sub(r"([\\`*_\[\]<>|])", r"\\\1", part)
+        for number, part in enumerate(parts)
+    )
 
 
 def _join(parts: Iterable[str]) -> str:

@@ -113,8 +113,22 @@ def _gone(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
 
 def _rows(rows: Sequence[Row], console: Console) -> list[str]:
     if all(row.status not in _PRESENT for row in rows):
-        return columns([(row.label, _why_not(row, console)) for row in rows], console.width)
+        return _reasons(rows, console)
     return _table([_row(row, console) for row in rows], console)
+
+
+def _reasons(rows: Sequence[Row], console: Console) -> list[str]:
+    """Write why each is not there; a reason that several share is said once."""
+    shared: dict[str, list[str]] = {}
+    for row in rows:
+        shared.setdefault(_why_not(row, console), []).append(row.label)
+    alone = [(names[0], reason) for reason, names in shared.items() if len(names) == 1]
+    lines = columns(alone, console.width)
+    for reason, names in shared.items():
+        if len(names) > 1:
+            lines += indented(reason, console.width, "  ")
+            lines += indented(", ".join(names), console.width, "    ")
+    return lines
 
 
 def _why_not(row: Row, console: Console) -> str:
@@ -124,8 +138,8 @@ def _why_not(row: Row, console: Console) -> str:
     return _sentence(row.reason, said("page.near", console.lang, places=near), console)
 
 
-Cell = tuple[list[tuple[str, str]], str, str, list[str]]
-"""Locations (text, link target), label, explanation, lines below."""
+Cell = tuple[list[tuple[str, str]], tuple[str, str], str, list[str]]
+"""Locations (text, link target), concept and site, explanation, lines below."""
 
 
 def _row(row: Row, console: Console) -> Cell:
@@ -134,44 +148,46 @@ def _row(row: Row, console: Console) -> Cell:
         below = [*below, *_code(row.excerpt, console)]
     if row.place is not None and row.status == "found":
         what = _sentence(row.what, row.detail and f"[{row.detail}]", console, row.unsure)
-        return [_location(row.place)], row.label, what, below
+        return [_location(row.place)], (row.concept, row.site), what, below
     doubt = said("page.one-of", console.lang, why=row.reason)
-    return [_location(place) for place in row.candidates] or [("?", "")], row.label, doubt, below
+    places = [_location(place) for place in row.candidates] or [("?", "")]
+    return places, (row.concept, row.site), doubt, below
 
 
 def _belonging(found: Belonging, console: Console) -> Cell:
-    label = f"{found.concept} {found.site}" if found.site else found.concept
     what = _sentence(", ".join(found.variants) + _colon(console), found.what, console)
     below = _code(found.excerpt, console) if found.excerpt is not None else []
-    return [_location(found.place)], label, what, below
+    return [_location(found.place)], (found.concept, found.site), what, below
 
 
 def _table(rows: Sequence[Cell], console: Console) -> list[str]:
     where = max((cells(place) for places, *_ in rows for place, _ in places), default=0)
-    label = max((cells(row[1]) for row in rows), default=0)
+    label = max((cells(" ".join(row[1]).strip()) for row in rows), default=0)
     if console.width is None or 2 + where + 2 + label + 2 + _LEAST_PROSE <= console.width:
         return [line for row in rows for line in _wide(row, where, label, console)]
-    return [line for row in rows for line in _stacked(row, label, console)]
+    concept = max((cells(row[1][0]) for row in rows), default=0)
+    return [line for row in rows for line in _stacked(row, concept, console)]
 
 
 def _wide(row: Cell, where: int, label: int, console: Console) -> list[str]:
     places, name, what, below = row
     (place, target), *more = places
     prose = indented(what, console.width, " " * (where + label + 6))
-    head = f"  {_linked(place, target, where, console)}  {pad(name, label)}  "
+    head = f"  {_linked(place, target, where, console)}  {pad(' '.join(name).strip(), label)}  "
     lines = [(head + prose[0].lstrip()).rstrip(), *prose[1:]]
     lines += [f"  {_linked(text, url, 0, console)}" for text, url in more]
     return lines + below
 
 
 def _stacked(row: Cell, label: int, console: Console) -> list[str]:
-    places, name, what, below = row
+    """Write the explanation beside the concept, and below it the location with its site."""
+    places, (concept, site), what, below = row
     width = console.width or 80
     if 2 + label + 2 + 20 <= width:
-        lines = indented(what, width, f"  {pad(name, label)}  ")
+        lines = indented(what, width, f"  {pad(concept, label)}  ")
     else:
-        lines = [f"  {name}", *indented(what, width, "    ")]
-    lines += [f"    {_linked(text, url, 0, console)}" for text, url in places]
+        lines = [f"  {concept}", *indented(what, width, "    ")]
+    lines += [f"    {_linked(text, url, 0, console)}  {site}" for text, url in places]
     return [line.rstrip() for line in lines] + below
 
 
