@@ -207,7 +207,7 @@ class Flattener:
         """(moves with the query, moves with the key)."""
         plain = self.deps.atoms(expr, at, lookups=False)
         deep = self.deps.atoms(expr, at, lookups=True)
-        moving = {atom for atom in self.facts.query_names if atom.origin in ("grid", "loop")}
+        moving = {atom for atom in self.facts.query_names if atom.origin in ("grid", "loop", "scalar")}
         return bool(plain & (moving | axes.rows)), bool(deep & (self.facts.key_names | axes.columns))
 
     def _difference(self, expr: ast.expr, op: str, at: Stmt, axes: Axes) -> Kind:
@@ -244,8 +244,8 @@ class Flattener:
     def axes_of(self, target: ast.expr, at: Stmt) -> Axes:
         """Row and column variables of an element-wise write; keys may be the rows."""
         items = index_items(target)
-        first = self._loop_atoms(items[0], at) if items else frozenset()
-        last = self._loop_atoms(items[-1], at) if len(items) > 1 else frozenset()
+        first = self._loop_atoms(items[0], at) if len(items) > 1 else frozenset()
+        last = self._loop_atoms(items[-1], at) if items else frozenset()
         transposed = any(one.transposed for one in self.facts.operands.values())
         return Axes(last, first) if transposed else Axes(first, last)
 

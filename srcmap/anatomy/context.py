@@ -61,12 +61,20 @@ class Context:
 
     @cached_property
     def tiles(self) -> dict[str, str]:
-        """On-chip buffer to the allocation that made it."""
-        return {
+        """On-chip buffer to the allocation that made it; `S = K_shared` makes a tile of its own,
+        for memory is given another name to hold another thing."""
+        tiles = {
             name: kind
             for name, kind in self._allocations()
             if kind in ops.ALLOCATIONS and kind not in ops.GLOBAL_ALLOCATIONS
         }
+        for statement in self.statements:
+            node = statement.node
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in tiles:
+                kind = tiles[node.value.id]
+                if kind != "alloc_var":
+                    tiles.update((target.id, kind) for target in node.targets if isinstance(target, ast.Name))
+        return tiles
 
     @cached_property
     def globals(self) -> set[str]:
@@ -100,13 +108,25 @@ class Context:
     @cached_property
     def aliases(self) -> dict[str, ast.expr]:
         """A view of a buffer (`T.reshape`, `T.view`) to the expression viewed."""
-        found: dict[str, ast.expr] = {}
+        found: dict[str, list[ast.expr]] = {}
         for statement in self.statements:
             node = statement.node
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
-                if self.name(node.value) in ops.ALIASES and isinstance(node.targets[0], ast.Name):
-                    found[node.targets[0].id] = node.value.args[0]
-        return found
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                found.setdefault(node.targets[0].id, []).append(node.value)
+        return {name: viewed for name, values in found.items() if (viewed := self._viewed(values)) is not None}
+
+    def _viewed(self, values: list[ast.expr]) -> ast.expr | None:
+        """What the only assignment of a name views."""
+        if len(values) != 1:
+            return None
+        value = values[0]
+        is_view = isinstance(value, ast.Call) and value.args and self.name(value) in ops.ALIASES
+        return value.args[0] if is_view else None  # type: ignore[attr-defined]
+
+    @cached_property
+    def buffers(self) -> set[str]:
+        """Tiles and global tensors."""
+        return set(self.tiles) | self.globals
 
     @cached_property
     def local_buffers(self) -> set[str]:
@@ -120,7 +140,7 @@ class Context:
         while base in self.aliases and base not in seen:
             seen.add(base)
             base = base_name(self.aliases[base])
-        return base if base in self.tiles or base in self.globals else None
+        return base if base in self.buffers else None
 
     def is_noise(self, statement: Stmt) -> bool:
         """Barriers, flags, annotations, docstrings, assertions: nothing that a span stops at."""

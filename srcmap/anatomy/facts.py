@@ -14,7 +14,7 @@ from srcmap.anatomy.flow import Access, Event, Product, Reading, RegionKey
 from srcmap.anatomy.roles import Value
 from srcmap.anatomy.tree import Stmt, loop_kind, loop_variables
 
-KernelClass = Literal["attention", "backward", "indexer", "combine", "selection", "other"]
+KernelClass = Literal["attention", "backward", "indexer", "combine", "cleaner", "selection", "other"]
 
 
 class Operands(NamedTuple):
@@ -48,9 +48,27 @@ class Facts:
             return "indexer"
         if "COMBINE-ACC" in seen:
             return "combine"
+        if self._cleans_scores:
+            return "cleaner"
         if "TOPK" in seen:
             return "selection"
         return "other"
+
+    @cached_property
+    def _cleans_scores(self) -> bool:
+        """Without a product, stores hidden values under a test of bounds that were loaded."""
+        return not self.reading.products and any(
+            access.value and access.value.keys() <= {"neg"} and self._under_loaded_bounds(access.statement)
+            for access in self.reading.stores.values()
+        )
+
+    def _under_loaded_bounds(self, statement: Stmt) -> bool:
+        tests = [parent for parent in statement.ancestors() if isinstance(parent.node, ast.If)]
+        return any(
+            atom.origin == "lookup"
+            for parent in tests
+            for atom in self.deps.atoms(parent.node.test, parent, lookups=False)  # type: ignore[attr-defined]
+        )
 
     # tiles
 
@@ -168,6 +186,7 @@ class Facts:
         """The loops over key blocks: per anchor, the outermost that holds neither all fills nor all Q loads."""
         anchors = [event.statement for event in self.reading.of("REDUCE-MAX", "QK")]
         anchors += [event.statement for event in self.reading.of("PV")]
+        anchors += [access.statement for name in self.key_tensors for access in self.loads_of(name)]
         found: dict[tuple[int, int, str], Stmt] = {}
         for anchor in anchors:
             loop = self._kv_loop(anchor)
@@ -220,8 +239,24 @@ class Facts:
         """What moves with the query and not with the key: grid, loop and kernel scalars of Q's index."""
         query = self._atoms_of(self.query_tensors, union=True)
         key = self._atoms_of(self.key_tensors, union=False)
+        if not any(atom.origin in ("grid", "loop") for atom in query - key):
+            key = self._still_atoms(self.key_tensors)
         names = {atom for atom in query - key if atom.origin in ("grid", "loop", "scalar", "lookup", "kernel-parameter")}
         return {atom for atom in names if atom.origin != "scalar" or atom.at >= 0}
+
+    @cached_property
+    def row_names(self) -> set[Atom]:
+        """Grid and loop variables in the query's rows: the part of Q's index that is a slice of blocks."""
+        found: set[Atom] = {atom for atom in self.query_names if atom.origin in ("grid", "loop")}
+        if found:
+            return found
+        for name in self.query_tensors:
+            for access in self.loads_of(name):
+                slices = [item for item in index_items(access.expr) if isinstance(item, ast.Slice)]
+                for item in slices:
+                    atoms = self.deps.atoms(item, access.statement, lookups=False)
+                    found |= {atom for atom in atoms if atom.origin in ("grid", "loop")}
+        return found
 
     @cached_property
     def key_names(self) -> set[Atom]:
@@ -230,6 +265,15 @@ class Facts:
         moving = self._atoms_of(self.key_tensors, union=True, lookups=True)
         query = self._atoms_of(self.query_tensors, union=True, lookups=True)
         return loops | {atom for atom in moving - query if atom.origin == "loop"}
+
+    def _still_atoms(self, names: Iterable[str]) -> set[Atom]:
+        """Atoms of the indices that stay while the keys move (head, batch)."""
+        loops = {Atom("loop", name, loop.uid) for loop in self.kv_loops for name in loop_variables(loop)}
+        sets = []
+        for access in (access for name in names for access in self.loads_of(name)):
+            atoms = [self.deps.atoms(item, access.statement, lookups=True) for item in index_items(access.expr)]
+            sets.append({atom for one in atoms if not one & loops for atom in one})
+        return set.intersection(*sets) if sets else set()
 
     def _atoms_of(self, names: Iterable[str], *, union: bool, lookups: bool = False) -> set[Atom]:
         sets = [self.index_atoms(access, lookups=lookups) for name in names for access in self.loads_of(name)]

@@ -22,6 +22,8 @@ from srcmap.anatomy.roles import Value, merge
 from srcmap.anatomy.tree import Stmt, loop_kind, loop_variables
 
 MIN_PASSES, MAX_PASSES = 2, 4
+MAX_TURNS = 4
+"""A serial loop is run until another turn changes no role, at most this often."""
 
 RegionKey = tuple[int, int]
 """`uid` of the launch, and the part of it: a grid synchronisation begins another part."""
@@ -130,6 +132,7 @@ class Flow:
         self._target: str | None = None
         self._outer: dict[str, Value] = {}
         self._once: dict[int, bool] = {}
+        self._fresh: dict[int, set[str]] = {}
 
     def run(self) -> Reading:
         """The events of the last pass, when another pass would see the same."""
@@ -172,9 +175,29 @@ class Flow:
     def _loop(self, statement: Stmt) -> None:
         for name in loop_variables(statement):
             self._env[name] = {"inv": statement.uid}
-        self._body(statement)
-        if not self._runs_once(statement):
+        if self._runs_once(statement):
             self._body(statement)
+            return
+        fresh = {slot: self._env.get(slot) for slot in self._fresh_tiles(statement)}
+        for _ in range(MAX_TURNS):
+            before = _roles_of(self._env)
+            self._body(statement)
+            if _roles_of(self._env) == before:
+                break
+            for slot, value in fresh.items():
+                self._restore(slot, value)
+
+    def _restore(self, slot: str, value: Value | None) -> None:
+        if value is None:
+            self._env.pop(slot, None)
+        else:
+            self._env[slot] = value
+
+    def _fresh_tiles(self, statement: Stmt) -> set[str]:
+        """Tiles of which every turn of a loop touches another part: they start each turn anew."""
+        if statement.uid not in self._fresh:
+            self._fresh[statement.uid] = _indexed_tiles(self.context, statement)
+        return self._fresh[statement.uid]
 
     def _runs_once(self, statement: Stmt) -> bool:
         if statement.uid not in self._once:
@@ -319,7 +342,7 @@ class Flow:
         elif row.kind.startswith("reduce"):
             self._reduce(call, row.kind, target, sources)
         else:
-            self._write(target, self._result(row.kind, target, sources))
+            self._write(target, self._rectified(call, self._result(row.kind, target, sources)))
 
     def _result(self, kind: str, target: ast.expr, sources: list[ast.expr]) -> Value:
         if kind in ("copy", "atomic", "alias"):
@@ -355,9 +378,13 @@ class Flow:
         if "max" in value and isinstance(source, (ast.Name, ast.Subscript, ast.Call)):
             if base_name(source) not in (None, self._target) and _is_reference(source, self.context):
                 self._event("SAVE-MAX", {"max": value["max"]})
-        if "score" in value and isinstance(source, ast.Call):
-            if ops.keyword(source, "enable_relu") is not None:
-                self._event("RELU", value)
+
+    def _rectified(self, call: ast.Call, value: Value) -> Value:
+        """A copy out of the matrix unit can take the relu along (Ascend)."""
+        relu = ops.keyword(call, "enable_relu")
+        if "score" not in value or relu is None or self.deps.fold(relu, self._now) == 0.0:
+            return value
+        return self._unary("relu", value)
 
     def _gemm(self, call: ast.Call, target: ast.expr, sources: list[ast.expr]) -> None:
         left, right = (self._eval(source) for source in sources[:2])
@@ -527,6 +554,8 @@ class Flow:
         return tables or {"inv": self._now.uid}
 
     def _binary(self, op: str, left: Value, right: Value) -> Value:
+        if op in ("add", "max", "min") and not (left and right):
+            return left or right  # what was not understood takes nothing away
         result: Value = {}
         for one, maker in left.items():
             for other, its in right.items():
@@ -578,6 +607,7 @@ class Flow:
 
     def _guard_events(self, statement: Stmt, test: ast.expr) -> None:
         """An `if` that tests the maximum or the denominator, and sets it."""
+        self._eval(test)
         tested = self._tested(test)
         if "max" in tested and "neg" in tested and _assigns_number(self, statement):
             self._event("CHECK-INF", {"max": tested["max"]})
@@ -696,9 +726,39 @@ def _is_map_loop(context: Context, statement: Stmt) -> bool:
     kind = loop_kind(statement, context.root.aliases)
     if kind in ops.MAP_LOOPS:
         return True
-    variables = set(loop_variables(statement))
-    targets = [target for below in statement.walk() for target in _targets(context, below)]
-    return bool(targets) and all(_mentions(target, variables) for target in targets)
+    verdicts = [
+        _mentions(target, _own_variables(statement, below))
+        for below in statement.walk()
+        for target in _targets(context, below)
+    ]
+    return bool(verdicts) and all(verdicts)
+
+
+def _own_variables(loop: Stmt, below: Stmt) -> set[str]:
+    """Variables of a loop that no inner loop around a statement binds again."""
+    variables = set(loop_variables(loop))
+    for parent in (below, *below.ancestors()):
+        if parent is loop:
+            break
+        variables -= set(loop_variables(parent))
+    return variables
+
+
+def _indexed_tiles(context: Context, statement: Stmt) -> set[str]:
+    """Tiles whose every write in a loop is indexed by the loop's own variable."""
+    verdicts: dict[str, bool] = {}
+    for below in statement.walk():
+        for target in _targets(context, below):
+            buffer = context.buffer(target)
+            if buffer in context.tiles:
+                verdicts[buffer] = verdicts.get(buffer, True) and _mentions(
+                    target, _own_variables(statement, below)
+                )
+    return {buffer for buffer, indexed in verdicts.items() if indexed}
+
+
+def _roles_of(env: dict[str, Value]) -> dict[str, frozenset[str]]:
+    return {name: frozenset(value) for name, value in env.items()}
 
 
 def _targets(context: Context, statement: Stmt) -> list[ast.expr]:

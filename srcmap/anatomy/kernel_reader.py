@@ -19,6 +19,9 @@ from srcmap.anatomy.spans import Spans
 from srcmap.model import KernelAnatomy, Lines, Site, UnreadCall
 from srcmap.parse.python import PythonFile
 
+PASSIVE_EVENTS = {"SCALE", "FILL", "SAVE-MAX", "COMBINE-DIFF"}
+"""Events of statements that may still be feeders of another."""
+
 
 class Definitions:
     """Finds the innermost definition around a line."""
@@ -41,9 +44,16 @@ def open_kernel(root: KernelRoot, file: PythonFile) -> Kernel:
     deps = Dependencies(context)
     reading = Flow(context, deps).run()
     facts = Facts(context, deps, reading)
-    spans = Spans(context, file.lines, set())
-    spans.stops = {loop.uid for loop in facts.kv_loops}
+    doing = {event.statement.uid for event in reading.events.values() if event.kind not in PASSIVE_EVENTS}
+    spans = Spans(context, file.lines, _stops(facts), doing)
     return Kernel(context, deps, reading, facts, spans)
+
+
+def _stops(facts: Facts) -> set[int]:
+    """Loops whose header a span never takes: the key loops; all serial loops where nothing is attended."""
+    if facts.kernel_class == "cleaner":
+        return {statement.uid for statement in facts.context.statements if statement.kind == "loop"}
+    return {loop.uid for loop in facts.kv_loops}
 
 
 def read_kernel(root: KernelRoot, qualname: str, file: PythonFile, definitions: Definitions) -> KernelAnatomy:

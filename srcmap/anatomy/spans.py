@@ -45,8 +45,10 @@ Backwards = Callable[[Stmt, Place], bool]
 class Spans:
     """Grows, joins and merges places of one kernel."""
 
-    def __init__(self, context: Context, lines: list[str], stops: set[int]) -> None:
+    def __init__(self, context: Context, lines: list[str], stops: set[int], doing: set[int]) -> None:
         self.context = context
+        self.doing = doing
+        """`uid` of statements that do something of their own: they are never feeders."""
         self.lines = lines
         self.stops = stops
         """`uid` of statements whose header is never taken: the key loops."""
@@ -133,6 +135,8 @@ class Spans:
         return next((parent for parent in statement.ancestors() if parent in block), None)
 
     def _can_feed(self, statement: Stmt) -> bool:
+        if any(below.uid in self.doing for below in statement.walk()):
+            return False
         if statement.kind == "loop":
             body = [below for below in statement.arms["body"] if not self.context.is_noise(below)]
             return len(body) == 1 and body[0].kind == "simple" and self._is_staging(body[0])
@@ -219,10 +223,26 @@ class Spans:
         return joined
 
     def _adjacent(self, one: Place, other: Place) -> bool:
-        if one.arm or other.arm or one.anchor.block is not other.anchor.block:
+        if one.arm or other.arm:
             return False
-        between = one.anchor.block[one.anchor.index + 1 : other.anchor.index]
-        return one.anchor.index < other.anchor.index and all(self.context.is_noise(part) for part in between)
+        return any(
+            low.block is high.block
+            and low.index < high.index
+            and all(self.context.is_noise(part) for part in low.block[low.index + 1 : high.index])
+            for low in self._lifted(one.anchor, -1)
+            for high in self._lifted(other.anchor, 0)
+        )
+
+    def _lifted(self, statement: Stmt, end: int) -> list[Stmt]:
+        """A statement, and the blocks around it that it ends (-1) or begins (0)."""
+        found = [statement]
+        for parent in statement.ancestors():
+            body = [below for below in found[-1].block if not self.context.is_noise(below)]
+            one_arm = parent.kind in ("loop", "if") and "orelse" not in parent.arms and parent.uid not in self.stops
+            if not one_arm or body[end] is not found[-1]:
+                break
+            found.append(parent)
+        return found
 
     def merge_arms(self, places: list[Place]) -> list[Place]:
         """Both arms of one `if` that hold the concept and nothing else are one place, the `if`."""

@@ -31,7 +31,7 @@ def _kv_head_count(kernel: Kernel) -> Iterator[Found]:
     key = {name for tensor in kernel.facts.key_tensors for name in shape_names(kernel, tensor)}
     query = {name for tensor in kernel.facts.query_tensors for name in shape_names(kernel, tensor)}
     for name in sorted(key - query):
-        for definition in kernel.deps.outer(name)[-1:]:
+        for definition in _scalar_definitions(kernel, name)[-1:]:
             if definition.value is not None and _divides(kernel, definition.value):
                 yield kernel.outside("kv-head-count", _lines(definition), "anatomy.kv-head-count")
 
@@ -43,10 +43,15 @@ def shape_names(kernel: Kernel, tensor: str) -> set[str]:
         return set()
     shape: ast.expr | None = annotation.args[0]
     if isinstance(shape, ast.Name):
-        values = [d.value for d in kernel.deps.outer(shape.id)] or [d.value for d in kernel.deps.all_of(shape.id)]
+        values = [d.value for d in _scalar_definitions(kernel, shape.id)]
         shape = values[-1] if values else None
     elements = shape.elts if isinstance(shape, (ast.List, ast.Tuple)) else []
     return {element.id for element in elements if isinstance(element, ast.Name)}
+
+
+def _scalar_definitions(kernel: Kernel, name: str) -> list[Definition]:
+    """Definitions in the kernel (eager style), else around it."""
+    return kernel.deps.all_of(name) or list(kernel.deps.outer(name))
 
 
 def _annotation(kernel: Kernel, tensor: str) -> ast.expr | None:
@@ -174,7 +179,7 @@ def _diagonals(kernel: Kernel) -> Iterator[tuple[ast.expr, Stmt]]:
 
 
 def _named_below(kernel: Kernel, expr: ast.expr, at: Stmt, depth: int = 4) -> Iterator[Definition]:
-    """Definitions of the scalars that are added up in an expression, followed."""
+    """Definitions of the scalars that are added up in an expression, casts and definitions followed."""
     for node in _terms(expr):
         if isinstance(node, ast.Name) and depth:
             for definition in kernel.deps.definitions(node.id, at):
@@ -187,6 +192,8 @@ def _terms(expr: ast.expr) -> Iterator[ast.expr]:
     if isinstance(expr, ast.BinOp) and isinstance(expr.op, (ast.Add, ast.Sub)):
         yield from _terms(expr.left)
         yield from _terms(expr.right)
+    elif isinstance(expr, ast.Call) and len(expr.args) == 1:
+        yield from _terms(expr.args[0])
     else:
         yield expr
 
@@ -332,11 +339,15 @@ def _scalar_reads(kernel: Kernel, table: str) -> list[Stmt]:
 
 
 def _loads(kernel: Kernel, pages: set[str]) -> Iterator[Found]:
+    """Loads through a table; parts of one row (latent and rope) side by side are one place."""
+    groups: dict[tuple[str, str], list[Stmt]] = {}
     for operand, access in _key_value_loads(kernel):
         used = kernel.facts.tables_of(access)
         if used:
-            concept = "paged-load" if used & pages else "gather"
-            yield kernel.at(concept, kernel.spans.grow(kernel.spans.place(access.statement)), operand=operand)
+            groups.setdefault(("paged-load" if used & pages else "gather", operand), []).append(access.statement)
+    for (concept, operand), statements in groups.items():
+        for place in kernel.spans.places(statements):
+            yield kernel.at(concept, place, operand=operand)
 
 
 def block_masks(kernel: Kernel) -> Iterator[Found]:
@@ -380,7 +391,19 @@ def _split_atoms(kernel: Kernel, item: ast.expr, access: Access, query: set[Atom
     atoms = kernel.deps.atoms(item, access.statement, lookups=True)
     if not atoms & kernel.facts.key_names:
         return set()
-    return {atom for atom in atoms - query if atom.origin == "grid" and not _is_subcore(kernel, atom)}
+    grid = {atom for atom in atoms - query if atom.origin == "grid" and not _is_subcore(kernel, atom)}
+    return grid or {atom for atom in atoms - query if _is_tile_split(kernel, atom)}
+
+
+def _is_tile_split(kernel: Kernel, atom: Atom) -> bool:
+    """In a persistent kernel the split is a scalar cut from the tile number: `tile % num_split`."""
+    if atom.origin != "scalar" or not kernel.facts.events("COMBINE-ACC"):
+        return False
+    statement = kernel.facts.statement(atom.at)
+    value = getattr(statement.node, "value", None) if statement is not None else None
+    if statement is None or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mod):
+        return False
+    return not kernel.deps.atoms(value, statement, lookups=True) & kernel.facts.key_names
 
 
 def _is_subcore(kernel: Kernel, atom: Atom) -> bool:

@@ -34,9 +34,13 @@ def loop_range(kernel: Kernel) -> Iterator[Found]:
     seen: set[Lines] = set()
     for loop in kernel.facts.kv_loops:
         place = _bound_place(kernel, loop, 1)
-        if place is not None and place.lines not in seen:
-            seen.add(place.lines)
-            yield kernel.at("loop-range", place)
+        lines = place.lines if isinstance(place, Place) else place
+        if place is not None and lines is not None and lines not in seen:
+            seen.add(lines)
+            if isinstance(place, Place):
+                yield kernel.at("loop-range", place)
+            else:
+                yield kernel.outside("loop-range", lines, "anatomy.loop-range")
 
 
 def window_start(kernel: Kernel) -> Iterator[Found]:
@@ -63,18 +67,43 @@ def bounds(loop: Stmt) -> tuple[ast.expr | None, ast.expr | None]:
     return call.args[0], call.args[1]
 
 
-def _bound_place(kernel: Kernel, loop: Stmt, which: int) -> Place | None:
-    bound = bounds(loop)[which]
-    if not isinstance(bound, ast.Name):
-        return None
-    definitions = [d for d in kernel.deps.definitions(bound.id, loop) if d.statement is not None]
-    if not definitions or definitions[0].atom.origin != "scalar":
+def _bound_place(kernel: Kernel, loop: Stmt, which: int) -> Place | Lines | None:
+    """Where the bound is assigned: in the kernel, or before it."""
+    name = _bound_name(kernel, loop, bounds(loop)[which])
+    definitions = kernel.deps.definitions(name, loop) if name else ()
+    if not definitions or definitions[-1].atom.origin != "scalar":
         return None
     statements = [d.statement for d in definitions if d.statement is not None]
+    if not statements:
+        return _outer_lines(kernel, definitions[-1])
     if len(statements) == 1:
         return _with_feeders(kernel, kernel.spans.place(statements[0]))
     tree = _common_tree(statements)
     return _with_feeders(kernel, kernel.spans.place(tree)) if tree is not None else kernel.spans.run(statements)
+
+
+def _outer_lines(kernel: Kernel, definition: Definition) -> Lines | None:
+    """A stop counted in the builder: a number of blocks, not a plain length."""
+    if definition.value is None or definition.node is None or not _counts_blocks(kernel, definition.value):
+        return None
+    return Lines(definition.line, definition.node.end_lineno or definition.line)
+
+
+def _bound_name(kernel: Kernel, loop: Stmt, bound: ast.expr | None) -> str | None:
+    """The scalar that a bound is, or that it only divides into rounds: `ceildiv(NI, 2)`."""
+    if isinstance(bound, ast.Name):
+        return bound.id
+    first = bound.args[0] if isinstance(bound, ast.Call) and bound.args else None
+    if isinstance(first, ast.Name) and isinstance(bound, ast.Call) and kernel.context.name(bound) == "ceildiv":
+        values = [d.value for d in kernel.deps.definitions(first.id, loop) if d.value is not None]
+        if any(_counts_blocks(kernel, value) for value in values):
+            return first.id
+    return None
+
+
+def _counts_blocks(kernel: Kernel, value: ast.expr) -> bool:
+    names = {kernel.context.name(node) for node in ast.walk(value) if isinstance(node, ast.Call)}
+    return bool(names & {"ceildiv", "tilelang.cdiv", "tilelang.math.cdiv", "floordiv"})
 
 
 def _common_tree(statements: list[Stmt]) -> Stmt | None:
@@ -106,7 +135,7 @@ def _moves_with_query(kernel: Kernel, statement: Stmt) -> bool:
     node = statement.node
     assert isinstance(node, (ast.Assign, ast.AnnAssign))
     atoms = kernel.deps.atoms(node.value, statement, lookups=False)
-    return any(atom in kernel.facts.query_names and atom.origin in ("grid", "loop") for atom in atoms)
+    return any(atom in kernel.facts.row_names and atom.origin in ("grid", "loop") for atom in atoms)
 
 
 def _read_only_here(kernel: Kernel, statement: Stmt, place: Place) -> bool:
@@ -135,12 +164,13 @@ def _start_definitions(kernel: Kernel, loop: Stmt, start: ast.expr | None) -> li
 
 
 def _starts_in_key_address(kernel: Kernel, loop: Stmt) -> list[str]:
-    """Scalars added to the loop variable in K's index."""
+    """Scalars added to the loop variable in K's index, through definitions inside the loop."""
     names: list[str] = []
     for tensor in kernel.facts.key_tensors:
         for access in kernel.facts.loads_of(tensor):
             if access.statement.inside(loop):
-                names += [node.id for node in ast.walk(access.expr) if isinstance(node, ast.Name)]
+                whole = kernel.deps.expand(access.expr, access.statement)
+                names += [node.id for node in ast.walk(whole) if isinstance(node, ast.Name)]
     return list(dict.fromkeys(names))
 
 
@@ -150,7 +180,7 @@ def _is_window_start(kernel: Kernel, definition: Definition) -> bool:
     if definition.value is None:
         return False
     atoms = kernel.deps.atoms(definition.value, definition.statement, lookups=False)
-    moves = any(atom in kernel.facts.query_names for atom in atoms if atom.origin in ("grid", "loop"))
+    moves = any(atom in kernel.facts.row_names for atom in atoms if atom.origin in ("grid", "loop"))
     return moves and any(
         isinstance(node, ast.Call) and (kernel.context.name(node) == "max" or _is_python_max(node))
         for node in ast.walk(definition.value)

@@ -100,11 +100,17 @@ def state_init(kernel: Kernel) -> Iterator[Found]:
         for write in kernel.reading.writes
         if write.buffer in tiles
         and write.value
+        and not _copies(kernel, write.statement)
         and write.value.keys() <= roles.SCALARS - {"inv", "ninv"}
         and kernel.facts.kv_loop_of(write.statement) is None
         and _before_loops(kernel, write.statement)
     ]
     yield from (kernel.at("state-init", place) for place in kernel.spans.places(statements))
+
+
+def _copies(kernel: Kernel, statement: Stmt) -> bool:
+    row = ops.TILE_OPS.get(kernel.context.call_name(statement) or "")
+    return row is not None and row.kind == "copy"
 
 
 def _before_loops(kernel: Kernel, statement: Stmt) -> bool:
@@ -146,8 +152,10 @@ def _within(inner: Stmt, outer: Stmt) -> bool:
 
 
 def row_max(kernel: Kernel) -> Iterator[Found]:
-    """Save the old maximum, reduce, merge."""
+    """Save the old maximum, reduce, merge; on Ascend the negated, scaled maximum may be kept."""
+    negated = kernel.facts.tiles_with("nmax")
     events = kernel.facts.events("REDUCE-MAX", "MAX-MERGE", in_loop=True)
+    events += [event for event in kernel.facts.events("MAX-NEG", in_loop=True) if event.target in negated]
     saves = {event.statement for event in kernel.facts.events("SAVE-MAX")}
     tiles = kernel.facts.tiles_with("max", "nmax")
     resets = {
@@ -219,7 +227,7 @@ def epilogue(kernel: Kernel) -> Iterator[Found]:
         if access.value.keys() & {"acc", "norm", "wacc"}
         and access.name not in kernel.facts.workspaces
         and access.name not in kernel.facts.handed_on
-        and kernel.facts.kv_loop_of(access.statement) is None
+        and ("norm" in access.value or kernel.facts.kv_loop_of(access.statement) is None)
     ]
     yield from stored_runs(kernel, "epilogue-store", [access.statement for access in stores])
 
