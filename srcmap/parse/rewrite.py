@@ -230,10 +230,12 @@ def independent_pairs(source: str) -> tuple[Pair, ...]:
 def swap(source: str, pairs: Iterable[Pair]) -> Rewritten:
     """Exchange the lines of each pair; what stands between them stays between them.
 
-    The pairs must not overlap. Use `independent_pairs` to find them.
+    The pairs must not overlap. Use `independent_pairs` to find them. What holds both statements
+    of a pair begins and ends where it did, so their outer lines have two images.
     """
+    chosen = sorted(pairs)
     order = list(range(1, source.count("\n") + 2))
-    for pair in sorted(pairs):
+    for pair in chosen:
         a, b = pair.first, pair.second
         between = order[a.last : b.first - 1]
         head, tail = order[a.first - 1 : a.last], order[b.first - 1 : b.last]
@@ -242,9 +244,11 @@ def swap(source: str, pairs: Iterable[Pair]) -> Rewritten:
         order[a.first - 1 : b.last] = [*tail, *between, *head]
     lines = source.split("\n")
     moved = {old: new for new, old in enumerate(order, start=1)}
-    return Rewritten(
-        "\n".join(lines[old - 1] for old in order), _shifted(source, moved.__getitem__)
-    )
+    where = _shifted(source, moved.__getitem__)
+    for pair in chosen:
+        where.starts[pair.first.first] += (pair.first.first,)
+        where.ends[pair.second.last] += (pair.second.last,)
+    return Rewritten("\n".join(lines[old - 1] for old in order), where)
 
 
 def wrap(source: str, name: str) -> Rewritten:
@@ -308,12 +312,14 @@ def _variables(code: _Scoped) -> Iterator[tuple[Scope, str]]:
     """Each variable of each function and comprehension, in a stable order."""
     from libcst.metadata import ComprehensionScope, FunctionScope
 
+    tree = ast.parse(code.module.code)  # LibCST does not tie `nonlocal` to what it names
+    kept = {name for n in ast.walk(tree) if isinstance(n, ast.Nonlocal) for name in n.names}
     for scope in dict.fromkeys(code.scope_of.values()):
         if not isinstance(scope, (FunctionScope, ComprehensionScope)):
             continue
         for name in dict.fromkeys(a.name for a in scope.assignments if a.scope is scope):
             plain = all(_is_variable(getattr(a, "node", None)) for a in scope[name])
-            if plain and not name.startswith("__"):
+            if plain and name not in kept and not name.startswith("__"):
                 yield scope, name
 
 

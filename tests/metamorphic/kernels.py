@@ -235,7 +235,7 @@ def npu(batch, heads, length, width):
                 T.tile.fill(top, -(2**30))  #: vector-scope, state-init
                 T.barrier_all()  #: vector-scope
                 for n in T.serial(length // cols):  #: vector-scope, kv-loop/V
-                    T.copy(top, top_was)  #: vector-scope, row-max-save
+                    T.copy(top, top_was)  #: vector-scope
                     T.wait_cross_flag(0)  #: vector-scope, cross-flag-wait
                     T.copy(scores[core, sub * half : sub * half + half, :], s)  #: vector-scope, workspace-read
                     T.barrier_all()  #: vector-scope

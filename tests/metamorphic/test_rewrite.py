@@ -220,6 +220,8 @@ def test_swapped_statements_take_their_lines_along() -> None:
         Lines(5, 5),
         Lines(2, 2),
     ]
+    assert done.lines.agrees(Lines(2, 5), Lines(2, 5))
+    assert not done.lines.agrees(Lines(2, 3), Lines(2, 3))
 
 
 def test_overlapping_pairs_are_refused() -> None:
