@@ -185,9 +185,9 @@ class Flattener:
         """What a comparison is about."""
         left = self._side(comparison.left, comparison.statement, axes)
         right = self._side(comparison.right, comparison.statement, axes)
-        table = self._mask_table(comparison)
-        if table is not None:
-            return "input-mask"
+        if self._mask_table(comparison) is not None:
+            deep = self.deps.atoms(comparison.left, comparison.statement, lookups=True)
+            return "input-mask" if deep & (axes.columns | axes.rows) else "block-mask"
         op = comparison.op if not comparison.hides else _NEGATED[comparison.op]
         if left[0] and right[1] and not left[1]:
             return _direction(op)

@@ -198,7 +198,14 @@ class Facts:
         loops = [parent for parent in anchor.ancestors() if parent.kind == "loop" and not self._is_map(parent)]
         region = self.context.region_of(anchor)
         good = [loop for loop in loops if not self._holds_all(loop, region)]
-        return good[-1] if good else None
+        return good[-1] if good else self._outermost_key_loop(loops)
+
+    def _outermost_key_loop(self, loops: list[Stmt]) -> Stmt | None:
+        """Where the query is loaded again for every block: the outermost loop that only K moves with."""
+        query = {atom.at for atom in self._atoms_of(self.query_tensors, union=True, lookups=True)}
+        key = {atom.at for atom in self._atoms_of(self.key_tensors, union=True, lookups=True)}
+        moving = [loop for loop in loops if loop.uid in key - query]
+        return moving[-1] if moving else None
 
     def _is_map(self, loop: Stmt) -> bool:
         return loop_kind(loop, self.context.root.aliases) in ops.MAP_LOOPS

@@ -179,13 +179,16 @@ class Flow:
             self._body(statement)
             return
         fresh = {slot: self._env.get(slot) for slot in self._fresh_tiles(statement)}
+        seen: dict[str, frozenset[str]] | None = None
         for _ in range(MAX_TURNS):
-            before = _roles_of(self._env)
+            if seen is not None:
+                for slot, value in fresh.items():
+                    self._restore(slot, value)
             self._body(statement)
-            if _roles_of(self._env) == before:
+            after = _roles_of(self._env)
+            if after == seen:
                 break
-            for slot, value in fresh.items():
-                self._restore(slot, value)
+            seen = after
 
     def _restore(self, slot: str, value: Value | None) -> None:
         if value is None:
@@ -741,7 +744,20 @@ def _own_variables(loop: Stmt, below: Stmt) -> set[str]:
         if parent is loop:
             break
         variables -= set(loop_variables(parent))
-    return variables
+    return _with_offsets(loop, variables)
+
+
+def _with_offsets(loop: Stmt, variables: set[str]) -> set[str]:
+    """Scalars that a loop computes from its variable, one for each turn: not a ring (`i % 2`)."""
+    names = set(variables)
+    for below in loop.walk():
+        node = below.node
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.BinOp):
+            used = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+            wraps = any(isinstance(part, (ast.Mod, ast.FloorDiv, ast.BitAnd)) for part in ast.walk(node.value))
+            if used & names and not wraps:
+                names.add(node.targets[0].id)
+    return names
 
 
 def _indexed_tiles(context: Context, statement: Stmt) -> set[str]:

@@ -45,7 +45,8 @@ def open_kernel(root: KernelRoot, file: PythonFile) -> Kernel:
     reading = Flow(context, deps).run()
     facts = Facts(context, deps, reading)
     doing = {event.statement.uid for event in reading.events.values() if event.kind not in PASSIVE_EVENTS}
-    spans = Spans(context, file.lines, _stops(facts), doing)
+    lookups = {a.statement.uid for a in reading.loads.values() if a.name in facts.address_tables}
+    spans = Spans(context, file.lines, _stops(facts), doing, lookups)
     return Kernel(context, deps, reading, facts, spans)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from srcmap.anatomy import ops
 from srcmap.anatomy.context import Context, base_name
 from srcmap.anatomy.deps import assigned_names
-from srcmap.anatomy.tree import Stmt
+from srcmap.anatomy.tree import Stmt, loop_kind
 from srcmap.model import Lines
 
 
@@ -45,10 +45,14 @@ Backwards = Callable[[Stmt, Place], bool]
 class Spans:
     """Grows, joins and merges places of one kernel."""
 
-    def __init__(self, context: Context, lines: list[str], stops: set[int], doing: set[int]) -> None:
+    def __init__(
+        self, context: Context, lines: list[str], stops: set[int], doing: set[int], lookups: set[int]
+    ) -> None:
         self.context = context
         self.doing = doing
         """`uid` of statements that do something of their own: they are never feeders."""
+        self.lookups = lookups
+        """`uid` of table look-ups: feeders only in an element-wise loop."""
         self.lines = lines
         self.stops = stops
         """`uid` of statements whose header is never taken: the key loops."""
@@ -108,6 +112,10 @@ class Spans:
     def _alone(self, place: Place) -> bool:
         block = place.anchor.block
         core = set(place.core)
+        parent = place.anchor.parent
+        if parent is None or loop_kind(parent, self.context.root.aliases) not in ops.MAP_LOOPS:
+            if any(other.uid in self.lookups and other is not place.anchor for other in block):
+                return False
         return all(
             other is place.anchor or self.context.is_noise(other) or self.feeds(other, place.anchor, core)
             for other in block

@@ -200,15 +200,27 @@ def _terms(expr: ast.expr) -> Iterator[ast.expr]:
 
 def _is_shift(kernel: Kernel, definition: Definition) -> bool:
     value = definition.value
-    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Sub) or definition.node is None:
+    if not isinstance(value, ast.BinOp) or definition.node is None:
         return False
     at = definition.statement or kernel.context.top[0]
+    if isinstance(value.op, ast.Add):
+        return _adds_loaded_shift(kernel, value, at)
+    if not isinstance(value.op, ast.Sub):
+        return False
     if kernel.deps.fold(value.left, at) is not None or kernel.deps.fold(value.right, at) is not None:
         return False
     atoms = kernel.deps.atoms(value, at, lookups=False)
     if any(atom.origin in ("grid", "loop") for atom in atoms):
         return False
     return not _same_tensor(kernel, value, at)
+
+
+def _adds_loaded_shift(kernel: Kernel, value: ast.BinOp, at: Stmt) -> bool:
+    """The query's position plus a start that was handed in: `q_start[0] + s_i`."""
+    terms = list(_terms(value))
+    loaded = [term for term in terms if kernel.context.buffer(term) in kernel.context.globals]
+    moving = [t for t in terms if kernel.deps.atoms(t, at, lookups=False) & kernel.facts.row_names]
+    return len(terms) == 2 and len(loaded) == 1 and len(moving) == 1 and loaded[0] is not moving[0]
 
 
 def _same_tensor(kernel: Kernel, value: ast.BinOp, at: Stmt) -> bool:

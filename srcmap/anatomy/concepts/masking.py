@@ -190,20 +190,21 @@ def _definition_lines(definition: Definition) -> Lines:
 
 def _input_masks(kernel: Kernel, known: Masks) -> Iterator[Found]:
     """A mask handed in: its parameter line and its load."""
-    tables: dict[str, list[Stmt]] = {}
+    tables: dict[tuple[str, str], list[Stmt]] = {}
     for write in known.writes:
         for comparison in write.comparisons:
-            table = known.flat.table_of(comparison.left)
-            if table is not None and known.flat._mask_table(comparison) is not None:
-                tables.setdefault(table, []).append(write.statement)
+            table = known.flat._mask_table(comparison)
+            if table is not None:
+                kind = "block-mask" if "block-mask" in write.kinds else "mask"
+                tables.setdefault((kind, table), []).append(write.statement)
     for event in kernel.facts.events("MASK-AFTER-EXP"):
         for tag, _ in event.because:
             if tag.startswith("L:") and tag[2:] not in kernel.facts.value_tensors | kernel.facts.key_tensors:
-                tables.setdefault(tag[2:], []).append(event.statement)
-    for table, users in tables.items():
-        yield from parameter_line(kernel, "mask-param", table)
+                tables.setdefault(("mask", tag[2:]), []).append(event.statement)
+    for (kind, table), users in tables.items():
+        yield from parameter_line(kernel, f"{kind}-param", table)
         for place in _load_places(kernel, table, users):
-            yield kernel.at("mask-load", place)
+            yield kernel.at("mask-load" if kind == "mask" else "block-mask", place)
 
 
 def parameter_line(kernel: Kernel, concept: str, name: str) -> Iterator[Found]:
