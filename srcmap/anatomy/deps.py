@@ -17,7 +17,7 @@ from srcmap.anatomy.context import Context, base_name, index_items
 from srcmap.anatomy.names import all_arguments
 from srcmap.anatomy.tree import Stmt, loop_variables, target_names
 
-Origin = Literal["scalar", "loop", "grid", "parameter", "kernel-parameter", "lookup", "thread", "unknown"]
+Origin = Literal["scalar", "loop", "grid", "parameter", "kernel-parameter", "lookup", "tile", "thread", "unknown"]
 
 
 class Atom(NamedTuple):
@@ -212,6 +212,8 @@ class Dependencies:
         if buffer in seen:
             return
         seen |= {buffer}
+        if self.context.tiles.get(buffer) != "alloc_var":
+            yield Atom("tile", buffer, 0)
         for statement, source in self._writers.get(buffer, ()):
             base = self.context.buffer(source)
             if base in self.context.globals:

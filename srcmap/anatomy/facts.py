@@ -44,7 +44,7 @@ class Facts:
             return "backward"
         if {"PROB", "REDUCE-MAX"} <= seen:
             return "attention"
-        if "LOGIT" in seen or {"RELU", "QK"} <= seen:
+        if "LOGIT" in seen or {"RELU", "INDEX-WEIGHT"} <= seen:
             return "indexer"
         if "COMBINE-ACC" in seen:
             return "combine"
@@ -100,8 +100,16 @@ class Facts:
 
     def _operands(self, product: Product) -> Operands:
         left, right = self._loops_of(product.left), self._loops_of(product.right)
+        for loop in product.statement.ancestors():
+            sides = [any(atom.at == loop.uid for atom in side) for side in (left, right)]
+            if loop.kind == "loop" and sides[0] != sides[1]:
+                return self._as_operands(product, key_left=sides[0])
         moves = len(left - right), len(right - left)
         key_left = moves[0] > moves[1] or (moves[0] == moves[1] and self._first_in_signature(product))
+        return self._as_operands(product, key_left=key_left)
+
+    @staticmethod
+    def _as_operands(product: Product, *, key_left: bool) -> Operands:
         if key_left:
             return Operands(product.right, product.left, transposed=True)
         return Operands(product.left, product.right, transposed=False)
@@ -271,7 +279,24 @@ class Facts:
         loops = {Atom("loop", name, loop.uid) for loop in self.kv_loops for name in loop_variables(loop)}
         moving = self._atoms_of(self.key_tensors, union=True, lookups=True)
         query = self._atoms_of(self.query_tensors, union=True, lookups=True)
-        return loops | {atom for atom in moving - query if atom.origin == "loop"}
+        around = self._loops_around(self.key_tensors | self.value_tensors)
+        return loops | {atom for atom in moving - query if atom.origin == "loop" and atom.at in around}
+
+    def _loops_around(self, names: Iterable[str]) -> set[int]:
+        """Loops in which some tensors are loaded, or tiles that their addresses look up."""
+        statements = [access.statement for name in names for access in self.loads_of(name)]
+        statements += [statement for tile in self.address_tiles(names) for statement, _ in self.deps.sources(tile)]
+        return {parent.uid for statement in statements for parent in statement.ancestors() if parent.kind == "loop"}
+
+    def address_tiles(self, names: Iterable[str]) -> set[str]:
+        """Tiles that the addresses of some tensors are looked up in."""
+        return {
+            atom.name
+            for name in names
+            for access in self.loads_of(name)
+            for atom in self.index_atoms(access, lookups=True)
+            if atom.origin == "tile"
+        }
 
     def _still_atoms(self, names: Iterable[str]) -> set[Atom]:
         """Atoms of the indices that stay while the keys move (head, batch)."""

@@ -46,7 +46,7 @@ def kernel_roots(tree: ast.Module) -> list[KernelRoot]:
 def qualnames(tree: ast.Module) -> dict[ast.AST, str]:
     """Qualified name of every definition; `name#2` for the second of one name in one scope."""
     names: dict[ast.AST, str] = {}
-    _name_definitions(tree, "", names)
+    _name_definitions(tree, names)
     return names
 
 
@@ -67,10 +67,19 @@ def is_launch(node: ast.AST, aliases: Aliases) -> bool:
     )
 
 
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement of a tree, however deep; expressions are not entered."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        for child in _statements_of(pending.pop()):
+            yield child
+            pending.append(child)
+
+
 def _mentions_tilelang(tree: ast.Module) -> bool:
     return any(
         name.startswith("tilelang")
-        for node in ast.walk(tree)
+        for node in statements(tree)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
     )
@@ -89,12 +98,9 @@ def _as_scope(node: ast.ClassDef) -> ast.Module:
 
 
 def _nested(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.ClassDef]:
-    for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+    for node in _definitions_below(ast.Module(body=body, type_ignores=[])):
+        if not isinstance(node, ast.AsyncFunctionDef):
             yield node
-        elif isinstance(node, (ast.If, ast.With, ast.Try, ast.For, ast.While)):
-            yield from _nested(node.body)
-            yield from _nested(getattr(node, "orelse", []))
 
 
 def _is_kernel(scopes: tuple[Scope, ...]) -> bool:
@@ -129,18 +135,33 @@ def _root(scopes: tuple[Scope, ...]) -> KernelRoot:
     return KernelRoot(function, scopes, "", aliases, helpers, body)
 
 
-def _name_definitions(node: ast.AST, prefix: str, names: dict[ast.AST, str]) -> None:
-    counts: dict[str, int] = {}
-    for child in _definitions_below(node):
-        counts[child.name] = counts.get(child.name, 0) + 1
-        ordinal = f"#{counts[child.name]}" if counts[child.name] > 1 else ""
-        names[child] = f"{prefix}{child.name}{ordinal}"
-        _name_definitions(child, names[child] + ".", names)
+def _name_definitions(tree: ast.AST, names: dict[ast.AST, str]) -> None:
+    """Walk statements with a stack of our own: a file nested deeply must not end the walk."""
+    pending: list[tuple[ast.AST, str]] = [(tree, "")]
+    while pending:
+        node, prefix = pending.pop()
+        counts: dict[str, int] = {}
+        for child in _definitions_below(node):
+            counts[child.name] = counts.get(child.name, 0) + 1
+            ordinal = f"#{counts[child.name]}" if counts[child.name] > 1 else ""
+            names[child] = f"{prefix}{child.name}{ordinal}"
+            pending.append((child, names[child] + "."))
 
 
 def _definitions_below(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    for child in ast.iter_child_nodes(node):
+    """Definitions of one scope in source order, through `if`, `try`, `with` and loops."""
+    pending = list(reversed(_statements_of(node)))
+    while pending:
+        child = pending.pop()
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield child
-        elif isinstance(child, (ast.stmt, ast.excepthandler)):
-            yield from _definitions_below(child)
+        else:
+            pending += reversed(_statements_of(child))
+
+
+def _statements_of(node: ast.AST) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for child in getattr(node, field, None) or ():
+            found += _statements_of(child) if isinstance(child, (ast.excepthandler, ast.match_case)) else [child]
+    return found

@@ -75,7 +75,7 @@ def _key_value_loads(kernel: Kernel) -> Iterator[tuple[str, Access]]:
 def _kv_head(kernel: Kernel, operand: str, access: Access) -> Iterator[Found]:
     query = kernel.facts._atoms_of(kernel.facts.query_tensors, union=True)
     for item in index_items(access.expr):
-        if isinstance(item, ast.Slice):
+        if isinstance(item, ast.Slice) or _moves_with_keys(kernel, item, access.statement):
             continue
         if isinstance(item, ast.Name):
             for definition in kernel.deps.definitions(item.id, access.statement):
@@ -84,6 +84,10 @@ def _kv_head(kernel: Kernel, operand: str, access: Access) -> Iterator[Found]:
                     yield kernel.at("kv-head", kernel.spans.place(definition.statement))
         elif _divides(kernel, item) and _rests_on_grid(kernel, item, access.statement):
             yield kernel.at("kv-head", kernel.spans.place(access.statement), operand=operand)
+
+
+def _moves_with_keys(kernel: Kernel, item: ast.expr, at: Stmt) -> bool:
+    return bool(kernel.deps.atoms(item, at, lookups=True) & kernel.facts.key_names)
 
 
 def _is_kv_head(kernel: Kernel, definition: Definition, query: set[Atom]) -> bool:
@@ -281,6 +285,17 @@ class Tables:
             if access.name in tables and access.name not in self.kernel.facts.workspaces
         ]
 
+    def feeds(self, lookup: Lookup) -> bool:
+        """Whether a look-up is for K's or V's address, and not only for a mask."""
+        names = self.kernel.facts.key_tensors | self.kernel.facts.value_tensors
+        if any(access.statement is lookup.statement for name in names for access in self.kernel.facts.loads_of(name)):
+            return True
+        written = self.kernel.spans.written(lookup.statement)
+        tiles = written & set(self.kernel.context.tiles)
+        return not tiles or bool(tiles & self.kernel.facts.address_tiles(names)) or "alloc_var" in {
+            self.kernel.context.tiles[tile] for tile in tiles
+        }
+
     def is_page_table(self, table: str) -> bool:
         """One index stays while keys move, and it is Q's batch index."""
         return any(self._looks_like_pages(lookup) for lookup in self.lookups if lookup.table == table)
@@ -314,7 +329,7 @@ def tables(kernel: Kernel) -> Iterator[Found]:
     for table in sorted(kernel.facts.address_tables - kernel.facts.workspaces):
         paged = table in pages
         yield from parameter_line(kernel, "block-table-param" if paged else "block-indices-param", table)
-        statements = [lookup.statement for lookup in known.lookups if lookup.table == table]
+        statements = [lookup.statement for lookup in known.lookups if lookup.table == table and known.feeds(lookup)]
         statements += _scalar_reads(kernel, table)
         for place in kernel.spans.places(statements, join=False, grow=False):
             yield kernel.at("block-table" if paged else "block-index", _whole_load(kernel, place))
@@ -357,9 +372,12 @@ def _loads(kernel: Kernel, pages: set[str]) -> Iterator[Found]:
         used = kernel.facts.tables_of(access)
         if used:
             groups.setdefault(("paged-load" if used & pages else "gather", operand), []).append(access.statement)
+    seen: set[Stmt] = set()
     for (concept, operand), statements in groups.items():
         for place in kernel.spans.places(statements):
-            yield kernel.at(concept, place, operand=operand)
+            if not set(place.core) <= seen:  # a latent that is key and value at once is one load
+                yield kernel.at(concept, place, operand=operand)
+            seen |= set(place.core)
 
 
 def block_masks(kernel: Kernel) -> Iterator[Found]:
@@ -387,6 +405,8 @@ def _skips(kernel: Kernel, statement: Stmt) -> bool:
 
 def split_range(kernel: Kernel) -> Iterator[Found]:
     """The keys of one split: a grid variable in K's rows that the query does not know."""
+    if kernel.facts.kernel_class != "attention":
+        return
     query = kernel.facts._atoms_of(kernel.facts.query_tensors, union=True, lookups=True)
     seen: set[Lines] = set()
     for operand, access in _key_value_loads(kernel):

@@ -17,8 +17,7 @@ SCOPES = {"C": "cube-scope", "V": "vector-scope"}
 def workspaces(kernel: Kernel) -> Iterator[Found]:
     """Scratch tensors of the signature, and the copies to and from them."""
     names = kernel.facts.workspaces
-    lines = sorted(kernel.context.parameters[name] for name in names if name in kernel.context.parameters)
-    for run in _runs(lines):
+    for run in _runs(kernel.context.parameters, names):
         yield kernel.outside("workspace-param", run, "anatomy.workspace-param")
     if not _is_ascend(kernel):
         return
@@ -58,13 +57,17 @@ def _carried(value: dict[str, int]) -> str:
     return "KV" if any(tag.startswith("L:") for tag in value) else ""
 
 
-def _runs(lines: list[int]) -> list[Lines]:
+def _runs(parameters: dict[str, int], names: set[str]) -> list[Lines]:
+    """Lines of scratch parameters that are neighbours in the signature."""
     runs: list[Lines] = []
-    for line in lines:
-        if runs and line <= runs[-1].last + 1:
-            runs[-1] = Lines(runs[-1].first, line)
-        else:
-            runs.append(Lines(line, line))
+    before = False
+    for name, line in parameters.items():
+        if name in names:
+            if before:
+                runs[-1] = Lines(runs[-1].first, line)
+            else:
+                runs.append(Lines(line, line))
+        before = name in names
     return runs
 
 

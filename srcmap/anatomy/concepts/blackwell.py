@@ -14,7 +14,7 @@ from srcmap.anatomy.tree import Stmt
 def tensor_memory(kernel: Kernel) -> Iterator[Found]:
     """The runs of `T.alloc_tmem`."""
     statements = [statement for statement in kernel.context.statements if _allocates(kernel, statement)]
-    yield from (kernel.at("tmem-alloc", place) for place in kernel.spans.places(statements, grow=False))
+    yield from (kernel.at("tmem-alloc", place) for place in kernel.spans.places(statements))
 
 
 def _allocates(kernel: Kernel, statement: Stmt) -> bool:
