@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.checkout.check import check_checkout
 from srcmap.checkout.nouns import Checkout, Manifest, NotThere, Silent
-from srcmap.checkout.staging import Staging
-from srcmap.checkout.store import (
-    Place,
+from srcmap.checkout.publish import (
     alone,
-    at_place,
     keep_edited,
     put_in_place,
     refuse_stranger,
     staging_folder,
-    vendor_folder,
 )
+from srcmap.checkout.staging import Staging
+from srcmap.checkout.store import Place, at_place, formerly, vendor_folder
 from srcmap.errors import CheckoutError
 from srcmap.lock.read import check_url
 from srcmap.model import Note
@@ -76,7 +74,8 @@ def sync(
     """
     progress = progress or Silent()
     place = Place(vendor_folder(project), lock, pin)
-    with alone(place):
+    name = f"{lock.name}@{pin.version}"
+    with alone(place, lambda: progress.tell(Note("pins.waiting", {"name": name}))):
         there = at_place(place, lock, pin)
         if there is not None and not source and not check_checkout(there).changes:
             return Arrival(there, fresh=False)
@@ -259,11 +258,11 @@ def _verify_cited(job: _Job, manifest: Manifest, cited: Mapping[str, str]) -> No
 
 def _save_edits(job: _Job) -> None:
     """Keep a tree that somebody worked in; one that merely lost files is not worth it."""
-    there = at_place(job.place, job.lock, job.pin)
-    if there is None:
+    if not job.place.tree.exists():
         return
-    found = check_checkout(there)
-    if found.edited or found.extra:
+    there = formerly(job.place, job.lock, job.pin)
+    found = check_checkout(there) if there else None
+    if found is None or found.edited or found.extra:
         kept = keep_edited(job.place)
         job.progress.tell(Note("pins.kept-edits", {"name": job.name, "path": str(kept)}))
 

@@ -39,6 +39,8 @@ _SAFE: Sequence[str] = (
     "core.fsmonitor=false",
     "fetch.recurseSubmodules=false",
     "transfer.bundleURI=false",
+    "http.lowSpeedLimit=1000",  # bytes a second, for a minute: a dead line is not waited for
+    "http.lowSpeedTime=60",
     "gc.auto=0",
     "maintenance.auto=false",
 )

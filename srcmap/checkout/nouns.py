@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -125,6 +124,8 @@ class Silent:
 
 def blob_id(data: bytes) -> str:
     """Give the id that git gives to these bytes as a file."""
+    import hashlib  # pulls in OpenSSL, which looking for a checkout does not need
+
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 

@@ -41,18 +41,21 @@ class Staging:
         self._admit(path, size)
         place = self._root / path
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        written = 0
         try:
             self._make_folder(path.rpartition("/")[0])
             with place.open("xb") as file:
                 for chunk in data:
                     digest.update(chunk)
-                    file.write(chunk)
+                    written += file.write(chunk)
             if program:
                 place.chmod(0o755)
         except FileExistsError as error:
             raise _refused(path, "differs from another file by case only, here the same") from error
         except OSError as error:
             raise disk_error(error, place) from error
+        if written != size:
+            raise _refused(path, f"promised {size} bytes and brought {written}")
         mode = PROGRAM if program else REGULAR
         self._entries[path] = Entry(path, mode, digest.hexdigest())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,6 +70,8 @@ def pick(locks: Sequence[Lock], wanted: str) -> tuple[Lock, Pin]:
 
 
 def _unknown(message: str, wanted: str, names: list[str]) -> UsageError:
+    from difflib import get_close_matches  # only when somebody mistyped
+
     near = get_close_matches(wanted, names, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(near)}?" if near else f"known are: {', '.join(names)}"
     return UsageError(message, slug="no-such-pin", hint=hint)

@@ -1,4 +1,4 @@
-"""Do the installed grammars fit the installed tree-sitter core?
+"""Whether the installed grammars fit the installed tree-sitter core.
 
 A grammar speaks one ABI version, the core a range of them, and they come in separate wheels.
 """
