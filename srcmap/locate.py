@@ -103,9 +103,9 @@ def _in_branch(site: Site, request: FileRequest, concept: str) -> bool:
 
 
 def facets(label: str) -> dict[str, str]:
-    """`branch=causal,operand=K` -> its parts."""
-    parts = (part.partition("=") for part in label.replace(";", ",").split(","))
-    return {key.strip(): value.strip() for key, _, value in parts if value}
+    """`branch=causal operand=K` -> its parts."""
+    parts = (part.partition("=") for part in label.split())
+    return {key: value for key, _, value in parts if value}
 
 
 def _distinct(sites: Iterable[Site]) -> tuple[Site, ...]:
@@ -151,4 +151,12 @@ def _missing(
     if unread:
         note = Note("maps.unread-calls", {"calls": ", ".join(unread)})
         return Missing(reason=note, near=near, judged=False)
-    return Missing(reason=Note("maps.nothing-does-it"), near=near)
+    return Missing(reason=_premise_that_failed(concept), near=near)
+
+
+def _premise_that_failed(concept: str) -> Note:
+    """Say what the kernel would have to do; a concept without such a sentence gets a plain one."""
+    from srcmap.i18n import known
+
+    key = f"maps.none.{concept}"
+    return Note(key if known(key, "en") else "maps.nothing-does-it")

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from srcmap.catalogue import Catalogue, FileRequest, Variant
     from srcmap.lock import Lock, Pin
+    from srcmap.model import KernelAnatomy
 
 __all__ = [
     "FORMAT", "Candidate", "Change", "Entry", "Proof", "SourceMap", "build_map", "cited_blobs",
@@ -314,7 +315,8 @@ class _Locator:
         answer = locate(file.anatomy, self._work.request, concept)
         match answer:
             case Found(sites):
-                for site, label in zip(sites, _labels(sites), strict=True):
+                kernels = selected_kernels(file.anatomy, self._work.request)
+                for site, label in zip(sites, _labels(sites, kernels), strict=True):
                     yield self._found(file, site, label)
             case Ambiguous(reason=reason, candidates=candidates):
                 near = tuple(map(_candidate, candidates))
@@ -384,12 +386,32 @@ def _candidate(site: Site) -> Candidate:
     )
 
 
-def _labels(sites: Sequence[Site]) -> list[str]:
-    """Make the sites' labels different where two kernels of a file give the same one."""
-    labels = [site.label for site in sites]
-    if len(set(labels)) < len(labels):
-        twice = {label for label in labels if labels.count(label) > 1}
-        labels = [_with_kernel(s) if s.label in twice else s.label for s in sites]
+def _labels(sites: Sequence[Site], kernels: Sequence[KernelAnatomy]) -> list[str]:
+    """Label the sites of one concept so that no two are the same, by what their kernels do."""
+    roles = _roles(kernels)
+    labels = []
+    for site in sites:
+        homes = [role for kernel, role in zip(kernels, roles, strict=True) if site in kernel.sites]
+        # What several kernels share, such as a factor in their builder, is none's own.
+        role = homes[0] if len(homes) == 1 else ""
+        labels.append(_joined(role, site.label))
+    return _numbered(labels)
+
+
+def _roles(kernels: Sequence[KernelAnatomy]) -> list[str]:
+    """`kernel=whole` beside one that splits; numbers where nothing else tells kernels apart."""
+    if len(kernels) < 2:
+        return [""] * len(kernels)
+    splits = [any(s.concept in _SPLITTING for s in kernel.sites) for kernel in kernels]
+    if len(kernels) == 2 and sum(splits) == 1:
+        return ["" if split else "kernel=whole" for split in splits]
+    return [f"kernel={number}" for number in range(1, len(kernels) + 1)]
+
+
+_SPLITTING = frozenset({"split-range", "partial-output"})
+
+
+def _numbered(labels: list[str]) -> list[str]:
     seen: dict[str, int] = {}
     unique = []
     for label in labels:
@@ -398,12 +420,8 @@ def _labels(sites: Sequence[Site]) -> list[str]:
     return unique
 
 
-def _with_kernel(site: Site) -> str:
-    return _joined(f"kernel={site.qualname.rpartition('.')[2]}", site.label)
-
-
 def _joined(*parts: str) -> str:
-    return ",".join(part for part in parts if part)
+    return " ".join(part for part in parts if part)
 
 
 # -- problems -------------------------------------------------------------------------------

@@ -137,8 +137,8 @@ def test_a_doubt_stays_a_doubt_until_a_place_is_proven() -> None:
     [
         ("", {}),
         ("branch=causal", {"branch": "causal"}),
-        ("scope=C,operand=K", {"scope": "C", "operand": "K"}),
-        ("kernel=main; n=2", {"kernel": "main", "n": "2"}),
+        ("scope=C operand=K", {"scope": "C", "operand": "K"}),
+        ("kernel=main  n=2", {"kernel": "main", "n": "2"}),
         ("loose words", {}),
     ],
 )

@@ -163,18 +163,30 @@ def test_the_catalogue_is_contradicted_aloud() -> None:
     assert found.problems == (Note("maps.unexpected", args),)
 
 
-def test_labels_of_two_kernels_are_told_apart() -> None:
-    kernels = (
-        kernel(site("row-max", 3, 3, name="f.split"), site("kv-head", 1, 1, label="operand=K")),
-        kernel(site("row-max", 9, 9, name="f.whole"), site("row-max", 12, 12, name="f.whole")),
-    )
-    request = ask("a.py")
-    found = built(Tree({"a.py": SOURCE}), variant("v", request), read=reader(*kernels))
-    assert [(e.concept, e.site) for e in found.entries] == [
-        ("kv-head", "operand=K"),
+def labels(*kernels: KernelAnatomy) -> list[tuple[str, str]]:
+    found = built(Tree({"a.py": SOURCE}), variant("v", ask("a.py")), read=reader(*kernels))
+    return [(e.concept, e.site) for e in found.entries]
+
+
+def test_two_kernels_are_told_apart_by_number() -> None:
+    one = kernel(site("row-max", 3, 3), site("softmax-scale", 1, 1))
+    other = kernel(site("row-max", 9, 9), site("row-max", 12, 12), site("softmax-scale", 1, 1))
+    assert labels(one, other) == [
+        ("row-max", "kernel=1"),
+        ("row-max", "kernel=2"),
+        ("row-max", "kernel=2 n=2"),
+        ("softmax-scale", ""),
+    ]
+
+
+def test_the_kernel_without_a_split_is_called_whole() -> None:
+    split = kernel(site("row-max", 3, 3, "kernel=split"), site("split-range", 2, 2, "kernel=split"))
+    whole = kernel(site("row-max", 9, 9), site("kv-head", 8, 8, "operand=K"))
+    assert labels(split, whole) == [
+        ("kv-head", "kernel=whole operand=K"),
         ("row-max", "kernel=split"),
         ("row-max", "kernel=whole"),
-        ("row-max", "kernel=whole,n=2"),
+        ("split-range", "kernel=split"),
     ]
 
 
