@@ -105,6 +105,10 @@ class Facts:
             if loop.kind == "loop" and sides[0] != sides[1]:
                 return self._as_operands(product, key_left=sides[0])
         moves = len(left - right), len(right - left)
+        if moves[0] == moves[1]:
+            looks_up = self._looks_up(product.left), self._looks_up(product.right)
+            if looks_up[0] != looks_up[1]:
+                return self._as_operands(product, key_left=looks_up[0])
         key_left = moves[0] > moves[1] or (moves[0] == moves[1] and self._first_in_signature(product))
         return self._as_operands(product, key_left=key_left)
 
@@ -113,6 +117,15 @@ class Facts:
         if key_left:
             return Operands(product.right, product.left, transposed=True)
         return Operands(product.left, product.right, transposed=False)
+
+    def _looks_up(self, value: Value) -> bool:
+        """Whether an operand is loaded at an address that a table gives."""
+        return any(
+            atom.origin == "lookup"
+            for name in tensors(value)
+            for access in self.loads_of(name)
+            for atom in self.index_atoms(access, lookups=False)
+        )
 
     def _first_in_signature(self, product: Product) -> bool:
         """Whether the right operand's tensor comes before the left one's among the parameters."""
@@ -334,7 +347,11 @@ class Facts:
         """Whether some look-up of a table is indexed by what moves with the keys."""
         return any(self.index_atoms(access, lookups=True) & self.key_moves for access in self.loads_of(table)) or any(
             isinstance(item, ast.Slice) for access in self.loads_of(table) for item in index_items(access.expr)
-        )
+        ) or self.is_unrolled(table)
+
+    def is_unrolled(self, table: str) -> bool:
+        """Without a key loop, look-ups of one table at different indices are keys written out by hand."""
+        return not self.kv_loops and len({ast.dump(access.expr) for access in self.loads_of(table)}) > 1
 
     @cached_property
     def key_moves(self) -> set[Atom]:

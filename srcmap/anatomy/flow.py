@@ -509,9 +509,17 @@ class Flow:
         written = self._memory.get(key), self._memory_before.get(key)
         access = Access(name, self._now, self._region, expr, {}, self._target)
         self.reading.loads[self._now.uid, name, id(expr) if isinstance(expr, ast.Subscript) else 0] = access
+        self._index_lookups(expr)
         if any(written):
             return merge(*(value for value in written if value))
         return {f"L:{name}": self._now.uid}
+
+    def _index_lookups(self, expr: ast.expr) -> None:
+        """Tables looked up inside an index are read too."""
+        for item in index_items(expr):
+            for node in ast.walk(item):
+                if isinstance(node, ast.Subscript):
+                    self._eval(node)
 
     def _read_tile(self, buffer: str, expr: ast.expr | None) -> Value:
         slot = _slot(buffer, expr)

@@ -235,6 +235,7 @@ class Spans:
             return False
         return any(
             low.block is high.block
+            and (low is one.anchor or high is other.anchor)
             and low.index < high.index
             and all(self.context.is_noise(part) for part in low.block[low.index + 1 : high.index])
             for low in self._lifted(one.anchor, -1)

@@ -297,20 +297,47 @@ class Tables:
         }
 
     def is_page_table(self, table: str) -> bool:
-        """One index stays while keys move, and it is Q's batch index."""
-        return any(self._looks_like_pages(lookup) for lookup in self.lookups if lookup.table == table)
+        """Looked up by what a sparse index gave; or by Q's batch and a key block that no mask reads back."""
+        mine = [lookup for lookup in self.lookups if lookup.table == table]
+        if any(self._behind_index(lookup) for lookup in mine):
+            return True
+        return table not in self._positions and any(self._looks_like_pages(lookup) for lookup in mine)
+
+    def _behind_index(self, lookup: Lookup) -> bool:
+        others = self.kernel.facts.address_tables - {lookup.table}
+        items = index_items(lookup.expr)
+        atoms = {a for item in items for a in self.kernel.deps.atoms(item, lookup.statement, lookups=False)}
+        return any(atom.origin == "lookup" and atom.name in others for atom in atoms)
+
+    @cached_property
+    def _positions(self) -> set[str]:
+        """Tables whose values a mask compares: they say where a key stands, not where it is stored."""
+        sides = [
+            (side, comparison.statement)
+            for write in Masks(self.kernel).writes
+            for comparison in write.comparisons
+            for side in (comparison.left, comparison.right)
+        ]
+        atoms = {atom for side, at in sides for atom in self.kernel.deps.atoms(side, at, lookups=False)}
+        return {atom.name for atom in atoms if atom.origin == "lookup"}
 
     def _looks_like_pages(self, lookup: Lookup) -> bool:
         items = index_items(lookup.expr)
-        still = [item for item in items if not self._moves(item, lookup.statement)]
+        still = [item for place, item in enumerate(items) if not self._moves(item, lookup, place)]
         if len(still) != 1 or len(items) != 2:
             return False
         index = ast.dump(self.kernel.deps.expand(still[0], lookup.statement))
         return index in self._query_batches()
 
-    def _moves(self, item: ast.expr, at: Stmt) -> bool:
-        atoms = self.kernel.deps.atoms(item, at, lookups=True)
-        return isinstance(item, ast.Slice) or bool(atoms & self.kernel.facts.key_names)
+    def _moves(self, item: ast.expr, lookup: Lookup, place: int) -> bool:
+        atoms = self.kernel.deps.atoms(item, lookup.statement, lookups=True)
+        if isinstance(item, ast.Slice) or atoms & self.kernel.facts.key_names:
+            return True
+        if not self.kernel.facts.is_unrolled(lookup.table):
+            return False
+        written = {ast.dump(items[place]) for one in self.kernel.facts.loads_of(lookup.table)
+                   if len(items := index_items(one.expr)) > place}
+        return len(written) > 1
 
     def _query_batches(self) -> set[str]:
         found: set[str] = set()
@@ -367,17 +394,29 @@ def _scalar_reads(kernel: Kernel, table: str) -> list[Stmt]:
 
 def _loads(kernel: Kernel, pages: set[str]) -> Iterator[Found]:
     """Loads through a table; parts of one row (latent and rope) side by side are one place."""
-    groups: dict[tuple[str, str], list[Stmt]] = {}
+    groups: dict[tuple[str, str, str], list[Stmt]] = {}
     for operand, access in _key_value_loads(kernel):
         used = kernel.facts.tables_of(access)
         if used:
-            groups.setdefault(("paged-load" if used & pages else "gather", operand), []).append(access.statement)
+            key = ("paged-load" if used & pages else "gather", operand, _row_of(kernel, access, used))
+            groups.setdefault(key, []).append(access.statement)
     seen: set[Stmt] = set()
-    for (concept, operand), statements in groups.items():
+    for (concept, operand, _), statements in groups.items():
         for place in kernel.spans.places(statements):
             if not set(place.core) <= seen:  # a latent that is key and value at once is one load
                 yield kernel.at(concept, place, operand=operand)
             seen |= set(place.core)
+
+
+def _row_of(kernel: Kernel, access: Access, tables: set[str]) -> str:
+    """The look-ups of an address: loads with the same ones fetch parts of one row."""
+    whole = kernel.deps.expand(access.expr, access.statement)
+    looked = {
+        ast.dump(node)
+        for node in ast.walk(whole)
+        if isinstance(node, ast.Subscript) and kernel.context.buffer(node) in tables
+    }
+    return " ".join(sorted(looked))
 
 
 def block_masks(kernel: Kernel) -> Iterator[Found]:

@@ -126,16 +126,19 @@ class Masks:
         return self._make(statement, value, comparisons, self.flat.axes_of(target, statement)) if comparisons else None
 
     def _guards(self, statement: Stmt) -> list[Comparison]:
-        """Comparisons of the tests around a statement, as far as the key loop."""
+        """Comparisons of the tests around a statement, as far as these hold only the mask."""
         found: list[Comparison] = []
         child = statement
         for parent in statement.ancestors():
-            if parent.uid in self.kernel.spans.stops or parent.kind == "with":
+            if parent.uid in self.kernel.spans.stops or parent.kind == "with" or self._does_more(parent):
                 break
             if isinstance(parent.node, ast.If) and self._decides(parent):
                 found += self.flat.comparisons(parent.node.test, parent, hides=child.arm == "body")
             child = parent
         return found
+
+    def _does_more(self, statement: Stmt) -> bool:
+        return any(below.uid in self.kernel.spans.doing for below in statement.walk())
 
     def _decides(self, statement: Stmt) -> bool:
         assert isinstance(statement.node, ast.If)

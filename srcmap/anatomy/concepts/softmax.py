@@ -123,10 +123,19 @@ def products(kernel: Kernel) -> Iterator[Found]:
     """The two matrix products; the second with the load of the values right before it."""
     queries = [product.statement for product in kernel.facts.qk_products]
     yield from (kernel.at("qk-gemm", place, kernel.facts.events("QK")) for place in _calls(kernel, queries))
-    for place in _calls(kernel, [product.statement for product in kernel.facts.pv_products]):
+    for place in _by_probabilities(kernel):
         inside = [product for product in kernel.facts.pv_products if product.statement in place.core]
         taken = kernel.spans.extend_back(place, lambda s, p=inside: _loads_values(kernel, s, p), across_barriers=False)
         yield kernel.at("pv-gemm", taken, kernel.facts.events("PV"))
+
+
+def _by_probabilities(kernel: Kernel) -> list[Place]:
+    """Products of one probability tile side by side are one place; of two tiles, two."""
+    groups: dict[str, list[Stmt]] = {}
+    for product in kernel.facts.pv_products:
+        operand = product.call.args[0 if "prob" in product.left else 1]
+        groups.setdefault(ast.dump(operand), []).append(product.statement)
+    return [place for statements in groups.values() for place in kernel.spans.places(statements)]
 
 
 def _calls(kernel: Kernel, statements: list[Stmt]) -> list[Place]:
