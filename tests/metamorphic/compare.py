@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _IN_COMMENTS = {"check-inf-disabled"}
 
 
+# Twins are counted in the order of the file; what exchanges them exchanges their numbers.
+_ORDINAL = re.compile(r" ?\bn=\d+")
+
+
 def differences(
     before: FileAnatomy, after: FileAnatomy, done: Rewritten, *, comments: bool = True
 ) -> list[str]:
@@ -53,7 +57,7 @@ def _is_image(old: Site, new: Site, done: Rewritten) -> bool:
 
 def _same_words(old: str, new: str, done: Rewritten) -> bool:
     """Whether two labels are equal but for names that the rewrite gave."""
-    a, b = re.split(r"(\W+)", old), re.split(r"(\W+)", new)
+    a, b = (re.split(r"(\W+)", _ORDINAL.sub("", text)) for text in (old, new))
     return len(a) == len(b) and all(
         x == y or y in done.names.get(x, ()) for x, y in zip(a, b, strict=True)
     )

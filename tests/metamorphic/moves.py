@@ -107,15 +107,24 @@ def _keeps_sites(pair: Pair, sites: list[Site]) -> bool:
     """Whether no run of several statements would be torn apart or added to.
 
     A span is a run of neighbours, so an exchange may change it by right; what is exchanged here
-    lies in one and the same span, or is a span of its own, or in none.
+    lies in one and the same span, or is a span of its own with no twin nearby, or is in none.
     """
-    a, b = pair.first, pair.second
-    for site in (s.lines for s in sites):
-        both = site.first <= a.first and b.last <= site.last
-        neither = site.last < a.first or b.last < site.first or a.last < site.first < b.first
-        if not both and not neither and site not in (a, b):
+    for site in sites:
+        both = site.lines.first <= pair.first.first and pair.second.last <= site.lines.last
+        alone = site.lines in (pair.first, pair.second)
+        if not both and (_near(site, pair, 0) and not alone):
+            return False
+        if alone and any(
+            s.concept == site.concept and _near(s, pair, 4) for s in sites if s != site
+        ):
             return False
     return True
+
+
+def _near(site: Site, pair: Pair, lines: int) -> bool:
+    """Whether a site touches the pair, or comes within some lines of it."""
+    first, last = pair.first.first - lines, pair.second.last + lines
+    return site.lines.first <= last and first <= site.lines.last
 
 
 def _wrap(source: str, reading: FileAnatomy, seed: int) -> Rewritten:
