@@ -268,7 +268,10 @@ def _save_edits(job: _Job) -> None:
 
 
 def _tell_detour(job: _Job, why: str) -> None:
-    job.progress.tell(Note("pins.git-failed", {"name": job.name, "why": why}))
+    from srcmap.checkout.gitrun import NO_COMMIT
+
+    key = "pins.git-lacks" if why == NO_COMMIT else "pins.git-failed"
+    job.progress.tell(Note(key, {"name": job.name, "url": job.lock.url, "why": why}))
 
 
 def _is_archive_url(source: str) -> bool:

@@ -58,6 +58,10 @@ _NO_PROMPTS = {
 }
 
 
+NO_COMMIT = "that repository does not have the commit"
+"""What `explain` makes of the most common refusal; a mirror that lags behind says so."""
+
+
 class GitFailed(Exception):  # noqa: N818  # a result that the caller turns into advice
     """Git said no; `said` is the last of what it said, without progress."""
 
@@ -135,8 +139,21 @@ def _listen(process: Any, progress: Progress) -> str:
         watch.hear(line)
     reader.join()
     if process.proc.wait() != 0:
-        raise GitFailed("\n".join(watch.said[-8:]))
+        said = "\n".join(watch.said[-8:])
+        raise _full_disk(said) or GitFailed(said)
     return b"".join(output).decode("utf-8", "surrogateescape")
+
+
+def _full_disk(said: str) -> CheckoutError | None:
+    """Git's word for it would have us try another source, which could not be written either."""
+    reason = next((words for words in _FULL if words in said), None)
+    if reason is None:
+        return None
+    hint = "free some space, then run the same command again"
+    return CheckoutError(f"git cannot write: {reason}", slug="disk", hint=hint)
+
+
+_FULL = ("No space left on device", "Disk quota exceeded")
 
 
 def _lines(stream: IO[bytes]) -> Iterator[str]:
@@ -196,7 +213,7 @@ def explain(said: str) -> str:
 
 
 _MEANINGS: Sequence[tuple[str, str]] = (
-    ("not our ref", "that repository does not have the commit"),
+    ("not our ref", NO_COMMIT),
     ("could not read Username", "it wants a user name, and srcmap lets nobody ask"),
     ("could not read Password", "it wants a password, and srcmap lets nobody ask"),
     ("terminal prompts disabled", "it wants a password, and srcmap lets nobody ask"),

@@ -349,6 +349,20 @@ def test_where_git_is_missing(
     assert "'git' is not installed" in caught.value.message
 
 
+def test_a_disk_that_is_full_while_git_fetches(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho 'fatal: write error: No space left on device' >&2\nexit 128\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}{os.pathsep}{os.environ['PATH']}")
+    lock, pin = lock_of("https://invalid.example/k", "f" * 40)
+    with pytest.raises(CheckoutError, match="git cannot write: No space left on device") as caught:
+        sync(lock, pin, project)
+    assert caught.value.slug == "disk"
+
+
 @pytest.mark.parametrize(
     ("said", "meaning"),
     [
