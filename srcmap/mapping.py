@@ -5,6 +5,7 @@ A file that cannot be read is a problem that the map lists, and costs its own en
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -51,6 +52,9 @@ __all__ = [
     "compare", "decode", "encode", "file_name", "find_map", "project_folder", "project_map",
     "shipped_folder", "shipped_map",
 ]  # fmt: skip
+
+
+_log = logging.getLogger(__name__)
 
 
 class Tree(Protocol):
@@ -230,6 +234,9 @@ def _judged(
         return read(data, path)
     except (SrcmapError, RecursionError, MemoryError) as error:
         return _unreadable(path, error)
+    except Exception as error:  # noqa: BLE001 - one odd file of a fork must not cost the whole map
+        _log.debug("reading %s failed", path, exc_info=True)
+        return Note("maps.crashed", {"path": path, "error": f"{type(error).__name__}: {error}"})
 
 
 def _with_cache(data: dict[str, bytes], workers: int) -> dict[str, FileAnatomy | Note]:
@@ -256,16 +263,26 @@ _PAYS_FROM = 6
 
 
 def _read_cold(cold: dict[str, bytes], workers: int) -> Iterator[tuple[str, FileAnatomy | Note]]:
+    left = dict(cold)
     if workers > 1 and len(cold) >= _PAYS_FROM:
-        from concurrent.futures import ProcessPoolExecutor
+        try:
+            for path, answer in _in_processes(cold, workers):
+                del left[path]
+                yield path, answer
+        except (OSError, ImportError, RuntimeError) as error:
+            # No semaphores here, or a process was killed: one process can do it too.
+            _log.debug("reading on in one process: %s", error)
+    for item in left.items():
+        yield item[0], _anatomy_of(item)
 
-        # Large files first, so that no process is left with one at the end.
-        tasks = sorted(cold.items(), key=lambda item: -len(item[1]))
-        with ProcessPoolExecutor(min(workers, len(tasks))) as pool:
-            yield from zip((p for p, _ in tasks), pool.map(_anatomy_of, tasks), strict=True)
-    else:
-        for item in cold.items():
-            yield item[0], _anatomy_of(item)
+
+def _in_processes(cold: dict[str, bytes], workers: int) -> Iterator[tuple[str, FileAnatomy | Note]]:
+    from concurrent.futures import ProcessPoolExecutor
+
+    # Large files first, so that no process is left with one at the end.
+    tasks = sorted(cold.items(), key=lambda item: -len(item[1]))
+    with ProcessPoolExecutor(min(workers, len(tasks))) as pool:
+        yield from zip((path for path, _ in tasks), pool.map(_anatomy_of, tasks), strict=True)
 
 
 def _anatomy_of(item: tuple[str, bytes]) -> FileAnatomy | Note:
@@ -389,9 +406,11 @@ def _candidate(site: Site) -> Candidate:
 def _labels(sites: Sequence[Site], kernels: Sequence[KernelAnatomy]) -> list[str]:
     """Label the sites of one concept so that no two are the same, by what their kernels do."""
     roles = _roles(kernels)
+    places = [{(s.concept, s.label, s.lines) for s in kernel.sites} for kernel in kernels]
     labels = []
     for site in sites:
-        homes = [role for kernel, role in zip(kernels, roles, strict=True) if site in kernel.sites]
+        place = (site.concept, site.label, site.lines)
+        homes = [role for role, has in zip(roles, places, strict=True) if place in has]
         # What several kernels share, such as a factor in their builder, is none's own.
         role = homes[0] if len(homes) == 1 else ""
         labels.append(_joined(role, site.label))

@@ -239,6 +239,18 @@ def test_anatomies_are_read_once(project: Path, monkeypatch: pytest.MonkeyPatch)
     assert command.run_check(["ours"], start=project) == 0
 
 
+def test_without_processes_one_process_reads_all(
+    project: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError("no semaphores here")
+
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor", none)
+    monkeypatch.setattr("srcmap.mapping._PAYS_FROM", 1)
+    monkeypatch.setattr("srcmap.mapping.default_workers", lambda: 2)
+    assert command.run_build(["ours"], start=project) == 0
+
+
 def test_a_cache_that_cannot_be_written_changes_nothing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

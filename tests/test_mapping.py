@@ -274,6 +274,24 @@ def test_a_bad_file_costs_its_own_entries_only(content: str) -> None:
     assert (counts["files_read"], counts["files_unread"]) == (1, 1)
 
 
+def test_a_fault_of_our_own_costs_one_file_and_is_named() -> None:
+    def read(data: bytes, path: str) -> FileAnatomy:
+        raise IndexError("list index out of range")
+
+    found = built(Tree({"a.py": SOURCE}), variant("v", ask("a.py", must=("row-max",))), read=read)
+    args = {"path": "a.py", "error": "IndexError: list index out of range"}
+    assert found.problems == (Note("maps.crashed", args),)
+    assert found.counts["files_unread"] == 1
+
+
+def test_a_factor_that_two_kernels_share_is_one_place() -> None:
+    proof = (Premise(note=Note("anatomy.other"), lines=Lines(2, 2)),)
+    shared = site("softmax-scale", 1, 1)
+    split = kernel(shared, site("split-range", 2, 2))
+    whole = kernel(msgspec.structs.replace(shared, proof=proof))
+    assert labels(split, whole) == [("softmax-scale", ""), ("split-range", "")]
+
+
 def test_what_the_parser_complained_of_is_listed_with_its_file() -> None:
     read = reader(kernel(), problems=(Note("parse.not-utf8", {"line": "3"}),))
     found = built(Tree({"a.py": SOURCE}), variant("v", ask("a.py")), read=read)
