@@ -313,7 +313,16 @@ class _Locator:
     def entries(self) -> list[Entry]:
         if not isinstance(self._file, _Read):
             return [self._gap(concept) for concept in self._expected()]
-        return [e for c in self._asked(self._file) for e in self._answer(self._file, c)]
+        found = [e for c in self._asked(self._file) for e in self._answer(self._file, c)]
+        if self._guessed and not any(e.status == "found" for e in found):
+            return [self._gap(c, self._work.request.path) for c in self._expected()]
+        return found
+
+    @property
+    def _guessed(self) -> bool:
+        """Whether the file was taken for its name alone: it has to prove that it is the one."""
+        request = self._work.request
+        return self._work.path not in (request.path, *request.also)
 
     def _expected(self) -> tuple[str, ...]:
         return self._work.request.must or self._work.variant.own
@@ -366,9 +375,10 @@ class _Locator:
             self._blank(concept), status=status, blob=file.blob, reason=reason, candidates=near
         )
 
-    def _gap(self, concept: str) -> Entry:
+    def _gap(self, concept: str, path: str | None = None) -> Entry:
         status, reason = self._why_no_file()
-        return msgspec.structs.replace(self._blank(concept), status=status, reason=reason)
+        blank = self._blank(concept)
+        return msgspec.structs.replace(blank, status=status, reason=reason, path=path or blank.path)
 
     def _why_no_file(self) -> tuple[Status, Note]:
         if isinstance(self._file, Note):

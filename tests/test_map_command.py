@@ -151,7 +151,7 @@ def test_check_in_chinese(
     del files["b.py"]
     assert command.run_check(["ours"], start=project, lang="zh") == 1
     assert lines_of(capsys)[1] == (
-        "  ~ tiny  row-max  b.py  [missing]  v1 没有这个文件，也没有唯一的同名文件。"
+        "  ~ tiny  row-max  b.py  [missing]  v1 没有这个文件，别处也没有它。"
         "  (lines 2 -> None, context, qualname f.main -> , status found -> missing, blob, "
         "digest, code_digest, reason)"
     )

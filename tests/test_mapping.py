@@ -250,6 +250,12 @@ def test_a_file_may_have_moved(files: dict[str, str], path: str | None) -> None:
     assert (entry.path if entry.status == "found" else None) == path
 
 
+def test_another_file_of_that_name_is_not_the_one() -> None:
+    request = ask("new/a.py", must=("row-max",))
+    (entry,) = built(Tree({"x/a.py": SOURCE}), variant("v", request), read=reader()).entries
+    assert (entry.path, entry.reason) == ("new/a.py", Note("maps.no-such-file", {"pin": "v1"}))
+
+
 def test_a_fork_under_another_name_is_known_by_its_files() -> None:
     tree = Tree({"a.py": SOURCE}, name="our-fork")
     (entry,) = built(tree, variant("v", ask("a.py")),
