@@ -135,10 +135,18 @@ def _listen(process: Any, progress: Progress) -> str:
     reader = Thread(target=lambda: output.append(process.stdout.read()), daemon=True)
     reader.start()
     watch = _Watch(progress)
-    for line in _lines(process.stderr):
-        watch.hear(line)
-    reader.join()
-    if process.proc.wait() != 0:
+    try:
+        for line in _lines(process.stderr):
+            watch.hear(line)
+    except BaseException:
+        process.proc.terminate()  # an interrupt: git is in a session of its own and has not heard
+        raise
+    finally:
+        reader.join()
+        status = process.proc.wait()
+        process.stdout.close()
+        process.stderr.close()
+    if status != 0:
         said = "\n".join(watch.said[-8:])
         raise _full_disk(said) or GitFailed(said)
     return b"".join(output).decode("utf-8", "surrogateescape")
