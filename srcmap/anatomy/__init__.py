@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from srcmap.errors import ParseError
@@ -13,16 +14,20 @@ MARKDOWN = {".md", ".markdown"}
 SUFFIXES = PYTHON | CPP | MARKDOWN
 
 
-def read_source(data: bytes, path: str) -> FileAnatomy:
+def read_source(
+    data: bytes, path: str, sibling: Callable[[str], bytes | None] | None = None
+) -> FileAnatomy:
     """The anatomy of a file, by its suffix.
 
+    `sibling` gives the bytes of a file in the same folder, by name, or None: helpers that a kernel
+    imports from its neighbours are followed through it.
     Raises ParseError when nothing of it can be read, or when srcmap does not read such files.
     """
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in PYTHON:
         from srcmap.anatomy.python import read_python
 
-        return read_python(data, path)
+        return read_python(data, path, sibling)
     if suffix in CPP:
         from srcmap.anatomy.cpp import read_cpp
 

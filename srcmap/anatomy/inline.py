@@ -25,6 +25,8 @@ class Inlined(ast.stmt):
 
     _fields = ("body",)
     body: list[ast.stmt]
+    function: ast.FunctionDef
+    """The macro."""
 
 
 class Helpers(NamedTuple):
@@ -72,7 +74,7 @@ def _can_inline(node: ast.FunctionDef, aliases: Aliases) -> bool:
     names = [decorator_name(decorator, aliases) for decorator in node.decorator_list]
     if "macro" in names:
         return True
-    return not names and (_returned(node) is not None or _has_tile_statement(node.body, aliases))
+    return not names and (helper_value(node) is not None or _has_tile_statement(node.body, aliases))
 
 
 def decorator_name(decorator: ast.expr, aliases: Aliases) -> str | None:
@@ -90,7 +92,7 @@ def _has_tile_statement(body: list[ast.stmt], aliases: Aliases) -> bool:
     return False
 
 
-def _returned(node: ast.FunctionDef) -> ast.expr | None:
+def helper_value(node: ast.FunctionDef) -> ast.expr | None:
     """The value of a helper that assigns scalars and returns one expression."""
     *before, last = node.body or [ast.Pass()]
     plain = all(
@@ -107,7 +109,7 @@ def _expand_statement(node: ast.stmt, helpers: Helpers, depth: int) -> ast.stmt:
         return node
     if isinstance(node, ast.Expr):
         function = helpers.called(node.value)
-        if function is not None and _returned(function) is None:
+        if function is not None and helper_value(function) is None:
             return _inline_macro(node, function, helpers, depth)
     if isinstance(node, (ast.For, ast.If, ast.With, ast.While)):
         return _expand_block(node, helpers, depth)
@@ -132,6 +134,7 @@ def _inline_macro(node: ast.Expr, function: ast.FunctionDef, helpers: Helpers, d
     substitution = _bind(function, node.value)
     inner = helpers_of_function(function, helpers)
     block = Inlined()
+    block.function = function
     block.body = expand([substitution.visit(copy.deepcopy(step)) for step in function.body], inner, depth + 1)
     ast.copy_location(block, node)
     return block
@@ -196,7 +199,7 @@ class _ValueInliner(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802 (the name that ast calls)
         self.generic_visit(node)
         function = self.helpers.called(node)
-        if function is None or _returned(function) is None or self.depth > MAX_DEPTH:
+        if function is None or helper_value(function) is None or self.depth > MAX_DEPTH:
             return node
         value = _value_of(function, node)
         inner = _ValueInliner(helpers_of_function(function, self.helpers), self.depth + 1)
@@ -210,6 +213,6 @@ def _value_of(function: ast.FunctionDef, call: ast.Call) -> ast.expr:
     for step in function.body:
         if isinstance(step, ast.Assign) and isinstance(step.targets[0], ast.Name):
             known[step.targets[0].id] = _Substitution(known, {}).visit(copy.deepcopy(step.value))
-    returned = _returned(function)
+    returned = helper_value(function)
     assert returned is not None
     return _Substitution(known, {}).visit(copy.deepcopy(returned))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import bisect
 
+from srcmap.anatomy.absent import absences
 from srcmap.anatomy.concepts import BY_CLASS
 from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.concepts.disabled import disabled_checks
 from srcmap.anatomy.context import Context
+from srcmap.anatomy.deeds import deeds
 from srcmap.anatomy.deps import Dependencies
 from srcmap.anatomy.facts import Facts
 from srcmap.anatomy.flow import Flow
@@ -71,6 +73,8 @@ def read_kernel(root: KernelRoot, qualname: str, file: PythonFile, definitions: 
         kind="other" if kind == "cleaner" else kind,
         lines=Lines(function.lineno, function.end_lineno or function.lineno),
         sites=sites,
+        absences=absences(kernel, sites),
+        deeds=deeds(kernel),
         unread=tuple(
             UnreadCall(name=unread.name, lines=unread.statement.lines) for unread in kernel.reading.unread.values()
         ),

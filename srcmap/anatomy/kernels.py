@@ -35,11 +35,17 @@ class KernelRoot(NamedTuple):
         return tuple(scope for scope in self.scopes[:-1] if isinstance(scope, ast.FunctionDef))
 
 
-def kernel_roots(tree: ast.Module) -> list[KernelRoot]:
-    """All kernels of a file in source order, wherever they are nested."""
-    if not _mentions_tilelang(tree):
+def kernel_roots(
+    tree: ast.Module, helpers: dict[str, ast.FunctionDef] | None = None, aliases: Aliases | None = None
+) -> list[KernelRoot]:
+    """All kernels of a file in source order, wherever they are nested.
+
+    `helpers` and `aliases` come from files beside this one; its own win.
+    """
+    if not imports_tilelang(tree):
         return []
-    roots = [_root(scopes) for scopes in _functions((tree,)) if _is_kernel(scopes)]
+    foreign = helpers or {}, aliases or {}
+    roots = [_root(scopes, *foreign) for scopes in _functions((tree,)) if _is_kernel(scopes)]
     return [root for root in roots if _launches(root.body, root.aliases)]
 
 
@@ -76,7 +82,13 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
             pending.append(child)
 
 
-def _mentions_tilelang(tree: ast.Module) -> bool:
+def builder_names(roots: list[KernelRoot]) -> set[str]:
+    """Module-level functions that make or are these kernels."""
+    return {(root.builders[0] if root.builders else root.function).name for root in roots}
+
+
+def imports_tilelang(tree: ast.Module) -> bool:
+    """Whether a file imports tilelang anywhere: no kernel can be in one that does not."""
     return any(
         name.startswith("tilelang")
         for node in statements(tree)
@@ -126,11 +138,14 @@ def _launches(body: list[ast.stmt], aliases: Aliases) -> bool:
     return any(is_launch(node, aliases) for top in body for node in ast.walk(top))
 
 
-def _root(scopes: tuple[Scope, ...]) -> KernelRoot:
+def _root(
+    scopes: tuple[Scope, ...], foreign: dict[str, ast.FunctionDef], foreign_aliases: Aliases
+) -> KernelRoot:
     function = scopes[-1]
     assert isinstance(function, ast.FunctionDef)
-    aliases = aliases_in(scopes)
-    helpers = helpers_of(scopes, aliases)
+    aliases = {**foreign_aliases, **aliases_in(scopes)}
+    own = helpers_of(scopes, aliases)
+    helpers = Helpers({**foreign, **own.functions}, aliases)
     body = expand(function.body, helpers)
     return KernelRoot(function, scopes, "", aliases, helpers, body)
 

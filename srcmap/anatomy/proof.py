@@ -29,7 +29,7 @@ def premises(kernel: Kernel, found: Found) -> tuple[Premise, ...]:
 
 def _premise(event: Event) -> Premise:
     roles = ", ".join(sorted({tag for tag, _ in event.because}))
-    return Premise(note=Note(f"anatomy.event-{event.kind.lower()}", {"roles": roles}), lines=event.statement.lines)
+    return Premise(note=Note(f"roles.event-{event.kind.lower()}", {"roles": roles}), lines=event.statement.lines)
 
 
 def _makers(kernel: Kernel, event: Event) -> list[Event]:

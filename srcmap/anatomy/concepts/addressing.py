@@ -33,7 +33,7 @@ def _kv_head_count(kernel: Kernel) -> Iterator[Found]:
     for name in sorted(key - query):
         for definition in _scalar_definitions(kernel, name)[-1:]:
             if definition.value is not None and _divides(kernel, definition.value):
-                yield kernel.outside("kv-head-count", _lines(definition), "anatomy.kv-head-count")
+                yield kernel.outside("kv-head-count", _lines(definition), "roles.kv-head-count")
 
 
 def shape_names(kernel: Kernel, tensor: str) -> set[str]:
@@ -168,7 +168,7 @@ def query_offset(kernel: Kernel) -> Iterator[Found]:
             if lines not in seen and _is_shift(kernel, definition):
                 seen.add(lines)
                 if definition.statement is None:
-                    yield kernel.outside("query-offset", lines, "anatomy.query-offset")
+                    yield kernel.outside("query-offset", lines, "roles.query-offset")
                 else:
                     yield kernel.at("query-offset", kernel.spans.place(definition.statement))
 

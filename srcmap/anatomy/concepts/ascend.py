@@ -18,7 +18,7 @@ def workspaces(kernel: Kernel) -> Iterator[Found]:
     """Scratch tensors of the signature, and the copies to and from them."""
     names = kernel.facts.workspaces
     for run in _runs(kernel.context.parameters, names):
-        yield kernel.outside("workspace-param", run, "anatomy.workspace-param")
+        yield kernel.outside("workspace-param", run, "roles.workspace-param")
     if not _is_ascend(kernel):
         return
     for access in kernel.facts.stores:

@@ -40,7 +40,7 @@ def loop_range(kernel: Kernel) -> Iterator[Found]:
             if isinstance(place, Place):
                 yield kernel.at("loop-range", place)
             else:
-                yield kernel.outside("loop-range", lines, "anatomy.loop-range")
+                yield kernel.outside("loop-range", lines, "roles.loop-range")
 
 
 def window_start(kernel: Kernel) -> Iterator[Found]:

@@ -214,7 +214,7 @@ def parameter_line(kernel: Kernel, concept: str, name: str) -> Iterator[Found]:
     """The line of the signature that takes a tensor."""
     line = kernel.context.parameters.get(name)
     if line is not None:
-        yield kernel.outside(concept, Lines(line, line), "anatomy.parameter", operand="")
+        yield kernel.outside(concept, Lines(line, line), "roles.parameter", operand="")
 
 
 def _load_places(kernel: Kernel, table: str, users: list[Stmt]) -> list[Place]:

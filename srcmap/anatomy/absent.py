@@ -1,0 +1,72 @@
+"""What a kernel does not do, with the premise that failed; not judged where a call was not understood."""
+
+from __future__ import annotations
+
+from srcmap.anatomy.concepts.base import Kernel
+from srcmap.model import Absence, Note, Site
+
+ATTENTION = (
+    "softmax-scale", "query-offset", "loop-range", "window-start", "causal-mask", "window-mask", "boundary-mask",
+    "padding-mask", "mask-param", "mask-load", "mask-value", "mask-after-exp", "row-max", "check-inf",
+    "rescale-factor", "denominator", "acc-rescale", "normalise", "empty-row", "sink-load", "sink-epilogue",
+    "epilogue-store", "kv-head-count", "kv-head", "cu-seqlens", "varlen-guard", "split-range", "partial-lse",
+    "partial-output", "block-table-param", "block-table", "paged-load", "block-indices-param", "block-index", "gather",
+    "block-mask-param", "block-mask", "block-skip", "state-init", "kv-loop", "qk-gemm", "pv-gemm", "row-sum",
+    "probability",
+)  # fmt: skip
+INDEXER = (
+    "kv-loop", "qk-gemm", "boundary-mask", "mask-value", "block-indices-param", "block-index", "gather",
+    "block-table-param", "block-table", "paged-load", "top-k",
+)  # fmt: skip
+ASCEND = ("workspace-param", "workspace-write", "workspace-read", "cube-scope", "vector-scope", "cross-flag-set",
+          "cross-flag-wait")  # fmt: skip
+NVIDIA = ("tmem-alloc", "barrier-wait")
+COMBINE = ("combine", "combine-max", "combine-logsumexp", "combine-weights", "combine-accumulate")
+NO_SOFTMAX = ("probability", "row-max", "rescale-factor", "row-sum", "denominator", "acc-rescale", "normalise",
+              "pv-gemm")  # fmt: skip
+
+SOFTMAX_ROLES = {"score", "max", "nmax", "s-m", "m-m", "prob", "rescale", "rowsum", "denom", "acc", "norm", "lse"}
+
+
+def absences(kernel: Kernel, sites: tuple[Site, ...]) -> tuple[Absence, ...]:
+    """Concepts that could be here by the kernel's class and are not."""
+    have = {site.concept for site in sites}
+    doubtful = touched_by_unread(kernel)
+    return tuple(
+        Absence(concept=concept, reason=_reason(kernel, concept, doubtful), judged=not doubtful)
+        for concept in _possible(kernel)
+        if concept not in have
+    )
+
+
+def touched_by_unread(kernel: Kernel) -> list[str]:
+    """Calls that no row of the table knows and that touch a tile of the chain."""
+    chain = kernel.facts.tiles_with(*SOFTMAX_ROLES)
+    return sorted(
+        {unread.name for unread in kernel.reading.unread.values() if chain & set(unread.buffers) or not chain}
+        if kernel.reading.unread
+        else set()
+    )
+
+
+def _possible(kernel: Kernel) -> tuple[str, ...]:
+    dialect = ASCEND if _is_ascend(kernel) else NVIDIA
+    match kernel.facts.kernel_class:
+        case "attention":
+            split = COMBINE if kernel.facts.handed_on else ()
+            return (*ATTENTION, *dialect, *split)
+        case "indexer":
+            return (*INDEXER, *dialect, *NO_SOFTMAX)
+    return ()
+
+
+def _is_ascend(kernel: Kernel) -> bool:
+    return bool(set(kernel.context.tiles.values()) & {"alloc_L1", "alloc_L0C", "alloc_ub"})
+
+
+def _reason(kernel: Kernel, concept: str, doubtful: list[str]) -> Note:
+    if doubtful:
+        return Note("roles.not-judged", {"calls": ", ".join(doubtful)})
+    if kernel.facts.kernel_class == "indexer" and concept in NO_SOFTMAX:
+        return Note("roles.absent-no-softmax")
+    return Note(f"roles.absent-{concept}")
