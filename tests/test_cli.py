@@ -201,6 +201,14 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert child.returncode == 7
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="closing a stream is the shell's")
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0)])
+def test_a_closed_stream_is_no_error(closed: str, code: int, tmp_path: Path) -> None:
+    argv = ["sh", "-c", f'"$0" -m srcmap variant {closed}', sys.executable]
+    done = subprocess.run(argv, capture_output=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
 def test_an_encoding_without_chinese_does_not_stop_the_answer(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     argv = [sys.executable, "-m", "srcmap", "variant", "--lang", "zh"]
@@ -436,6 +444,13 @@ def test_anatomy_says_why(srcmap: Srcmap, tmp_path: Path) -> None:
     assert answer.code == 0
     assert " because\n  - " in answer.out
     assert "qk-gemm  " not in answer.out
+
+
+def test_anatomy_says_that_it_has_nothing_to_say(srcmap: Srcmap, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(KERNEL, encoding="utf-8")
+    answer = srcmap("anatomy", "k.py", "--why", "tmem-docstring")
+    assert answer.code == 0
+    assert "\n  tmem-docstring  " in answer.out
 
 
 def test_anatomy_goes_on_after_a_file_that_cannot_be_read(srcmap: Srcmap, tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def _said(note: Note, lang: str) -> dict[str, Any]:
 def assemble(read: Read, catalogue: Catalogue, concept: str | None, lang: str) -> ReadFile:
     """Return the page of one file; with `concept`, only what proves it."""
     anatomy = read.anatomy
-    roles = collect.roles_by_line(anatomy)
+    roles = collect.roles_by_line(anatomy, lang)
     page = _Page(read, catalogue, concept, lang, roles)
     problems = [i18n.say(note, lang) for note in anatomy.problems]
     kernels = sum(kernel.kind != "file" for kernel in anatomy.kernels)
@@ -310,7 +310,7 @@ class _Page:
             *(self._absence(absence) for absence in kernel.absences),
         ]
         if self._concept is not None:
-            rows = [row for row in rows if row.concept == self._concept]
+            rows = [row for row in rows if row.concept == self._concept] or [self._silence()]
         kind = i18n.text(f"anatomy.kind.{kernel.kind}", self._lang)
         named = {"name": kernel.qualname, "kind": kind, "lines": kernel.lines}
         return ReadKernel(
@@ -361,6 +361,10 @@ class _Page:
             why = i18n.text("anatomy.not-judged", self._lang, why=why)
         status: Any = "absent" if absence.judged else "missing"
         return Row(concept=absence.concept, site="", status=status, what="", reason=why)
+
+    def _silence(self) -> Row:
+        why = i18n.text("anatomy.silent", self._lang)
+        return Row(concept=self._concept or "", site="", status="missing", what="", reason=why)
 
     def _proofs(self, kernel: KernelAnatomy) -> Iterator[tuple[str, tuple[str, ...]]]:
         if self._concept is None:

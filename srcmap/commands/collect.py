@@ -189,7 +189,7 @@ class Reader:
             command = f"srcmap sync {pin[0].name}@{pin[1].version}"
             instead = i18n.text("page.no-checkout", lang, command=command)
             return Excerpt(place=shown, title=title, instead=instead)
-        lines, roles = self._file(checkout, pin, shown.path)
+        lines, roles = self._file(checkout, pin, shown.path, lang)
         return Excerpt(place=shown, title=title, lines=code(lines, roles, [shown.lines], around))
 
     def _checkout(self, pin: Pinned) -> Checkout | None:
@@ -201,12 +201,12 @@ class Reader:
         return self._checkouts[key]
 
     def _file(
-        self, checkout: Checkout, pin: Pinned, path: str
+        self, checkout: Checkout, pin: Pinned, path: str, lang: str
     ) -> tuple[list[str], dict[int, tuple[str, ...]]]:
         key = (pin[0].name, pin[1].version, path)
         if key not in self._read:
             data = checkout.read(path)
-            self._read[key] = (source_lines(data), _file_roles(data, path))
+            self._read[key] = (source_lines(data), _file_roles(data, path, lang))
         return self._read[key]
 
 
@@ -245,22 +245,29 @@ def code(
     )
 
 
-def roles_by_line(anatomy: FileAnatomy) -> dict[int, tuple[str, ...]]:
-    """Return what each statement does, at its first line: its concepts, else its roles."""
+def roles_by_line(anatomy: FileAnatomy, lang: str) -> dict[int, tuple[str, ...]]:
+    """Return what each statement does, at its first line: its concepts, else its roles, said."""
     concepts: dict[int, dict[str, None]] = {}
     roles: dict[int, dict[str, None]] = {}
     for kernel in anatomy.kernels:
         for site in kernel.sites:
             concepts.setdefault(site.lines.first, {})[site.concept] = None
         for deed in kernel.deeds:
-            roles.setdefault(deed.lines.first, {}).update(dict.fromkeys(deed.roles))
+            said = (role_name(role, lang) for role in deed.roles)
+            roles.setdefault(deed.lines.first, {}).update(dict.fromkeys(said))
     return {line: tuple(found) for line, found in {**roles, **concepts}.items()}
 
 
-def _file_roles(data: bytes, path: str) -> dict[int, tuple[str, ...]]:
+def role_name(role: str, lang: str) -> str:
+    """Say a role; one that has no word yet is its id."""
+    key = f"role.{role}"
+    return i18n.text(key, lang) if i18n.known(key, lang) else role
+
+
+def _file_roles(data: bytes, path: str, lang: str) -> dict[int, tuple[str, ...]]:
     from srcmap.anatomy import read_source
 
     try:
-        return roles_by_line(read_source(data, path))
+        return roles_by_line(read_source(data, path), lang)
     except ParseError:  # the code is shown all the same, without a gutter
         return {}

@@ -225,7 +225,7 @@ def _gutter(lines: Sequence[CodeLine], console: Console) -> list[str]:
     if not lines:
         return []
     digits = len(str(lines[-1].number))
-    names = [_roles(line.roles, console.lang) for line in lines]
+    names = [", ".join(line.roles) for line in lines]
     widest = min(max(map(cells, names)), 26)
     out, before = [], lines[0].number - 1
     for line, name in zip(lines, names, strict=True):
@@ -237,10 +237,6 @@ def _gutter(lines: Sequence[CodeLine], console: Console) -> list[str]:
         role = console.style(pad(name, widest), "green")
         out.append(f"  {number} {role} {mark} {visible(line.text)}".rstrip())
     return out
-
-
-def _roles(roles: Iterable[str], lang: str) -> str:
-    return ", ".join(said(f"role.{role}", lang).removeprefix("role.") for role in roles)
 
 
 def _kernel(kernel: ReadKernel, console: Console) -> list[list[str]]:

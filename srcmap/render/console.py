@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -39,7 +39,9 @@ class Console(msgspec.Struct, frozen=True, kw_only=True):
         return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\"
 
 
-def console_for(stream: TextIO, lang: str, environ: Mapping[str, str] | None = None) -> Console:
+def console_for(
+    stream: TextIO | None, lang: str, environ: Mapping[str, str] | None = None
+) -> Console:
     """Look at `stream`; NO_COLOR, FORCE_COLOR, FORCE_HYPERLINK, COLUMNS and TERM are heeded."""
     values = os.environ if environ is None else environ
     terminal = _is_terminal(stream)
@@ -51,12 +53,17 @@ def console_for(stream: TextIO, lang: str, environ: Mapping[str, str] | None = N
     )
 
 
-def emit(text: str, stream: TextIO | None = None) -> None:
+_STDOUT: Any = object()
+
+
+def emit(text: str, stream: TextIO | None = _STDOUT) -> None:
     """Write an answer. A reader that has gone away (`| head`) is no error.
 
     SrcmapError when it cannot be written, as to a full disk.
     """
-    out = sys.stdout if stream is None else stream
+    out = sys.stdout if stream is _STDOUT else stream
+    if out is None:  # started with the stream closed, `>&-`
+        return
     if hasattr(out, "reconfigure"):  # an encoding without Chinese must not stop the answer
         out.reconfigure(errors="replace")
     try:
@@ -70,18 +77,18 @@ def emit(text: str, stream: TextIO | None = None) -> None:
             raise SrcmapError(message, slug="disk") from error
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def _is_terminal(stream: TextIO | None) -> bool:
     try:
-        return stream.isatty()
+        return stream is not None and stream.isatty()
     except ValueError:  # a closed stream
         return False
 
 
-def _width(stream: TextIO, terminal: bool, values: Mapping[str, str]) -> int | None:
+def _width(stream: TextIO | None, terminal: bool, values: Mapping[str, str]) -> int | None:
     columns = values.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return max(int(columns), 20)
-    if not terminal:
+    if not terminal or stream is None:
         return None
     try:
         return max(os.get_terminal_size(stream.fileno()).columns, 20) or 80
