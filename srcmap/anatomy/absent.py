@@ -25,7 +25,20 @@ COMBINE = ("combine", "combine-max", "combine-logsumexp", "combine-weights", "co
 NO_SOFTMAX = ("probability", "row-max", "rescale-factor", "row-sum", "denominator", "acc-rescale", "normalise",
               "pv-gemm")  # fmt: skip
 
-SOFTMAX_ROLES = {"score", "max", "nmax", "s-m", "m-m", "prob", "rescale", "rowsum", "denom", "acc", "norm", "lse"}
+SOFTMAX_ROLES = {
+    "score",
+    "max",
+    "nmax",
+    "s-m",
+    "m-m",
+    "prob",
+    "rescale",
+    "rowsum",
+    "denom",
+    "acc",
+    "norm",
+    "lse",
+}
 
 
 def absences(kernel: Kernel, sites: tuple[Site, ...]) -> tuple[Absence, ...]:
@@ -43,7 +56,11 @@ def touched_by_unread(kernel: Kernel) -> list[str]:
     """Calls that no row of the table knows and that touch a tile of the chain."""
     chain = kernel.facts.tiles_with(*SOFTMAX_ROLES)
     return sorted(
-        {unread.name for unread in kernel.reading.unread.values() if chain & set(unread.buffers) or not chain}
+        {
+            unread.name
+            for unread in kernel.reading.unread.values()
+            if chain & set(unread.buffers) or not chain
+        }
         if kernel.reading.unread
         else set()
     )

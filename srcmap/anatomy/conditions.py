@@ -41,7 +41,14 @@ class Axes(NamedTuple):
     columns: frozenset[Atom]
 
 
-_OPS: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+_OPS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
 _MODES = {"LT": "<", "LE": "<=", "GT": ">", "GE": ">=", "EQ": "==", "NE": "!="}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -55,7 +62,9 @@ class Flattener:
         self.context = facts.context
         self.deps: Dependencies = facts.deps
 
-    def comparisons(self, test: ast.expr | None, at: Stmt, *, hides: bool, depth: int = 0) -> Iterator[Comparison]:
+    def comparisons(
+        self, test: ast.expr | None, at: Stmt, *, hides: bool, depth: int = 0
+    ) -> Iterator[Comparison]:
         """Every comparison that a test rests on."""
         if test is None or depth > MAX_DEPTH:
             return
@@ -79,7 +88,9 @@ class Flattener:
             case ast.IfExp():
                 yield from self._choice(test.test, test.body, test.orelse, at, hides, depth)
 
-    def _compare(self, test: ast.Compare, at: Stmt, hides: bool, depth: int) -> Iterator[Comparison]:
+    def _compare(
+        self, test: ast.Compare, at: Stmt, hides: bool, depth: int
+    ) -> Iterator[Comparison]:
         left = test.left
         for op, right in zip(test.ops, test.comparators, strict=True):
             name = _OPS.get(type(op))
@@ -91,14 +102,20 @@ class Flattener:
                 yield Comparison(left, name, right, hides, at)
             left = right
 
-    def _as_flag(self, left: ast.expr, op: str | None, right: ast.expr, at: Stmt) -> tuple[ast.expr, bool] | None:
+    def _as_flag(
+        self, left: ast.expr, op: str | None, right: ast.expr, at: Stmt
+    ) -> tuple[ast.expr, bool] | None:
         """`allowed > 0` of a choice between 1 and 0 is the choice; `== 0` its negation."""
         number = self.deps.fold(right, at)
         if number is None or op is None or not self._is_choice(left, at):
             return None
         if (op, number) in ((">", 0.0), ("!=", 0.0), ("==", 1.0), (">=", 1.0)):
             return left, False
-        return (left, True) if (op, number) in (("==", 0.0), ("!=", 1.0), ("<", 1.0), ("<=", 0.0)) else None
+        return (
+            (left, True)
+            if (op, number) in (("==", 0.0), ("!=", 1.0), ("<", 1.0), ("<=", 0.0))
+            else None
+        )
 
     def _is_choice(self, expr: ast.expr, at: Stmt) -> bool:
         if isinstance(expr, ast.Name):
@@ -126,7 +143,9 @@ class Flattener:
         """A choice of 1 and 0 (or of further choices) used as a truth value."""
         yes, no = self.deps.fold(then, at), self.deps.fold(other, at)
         if yes is not None and no is not None:
-            yield from self.comparisons(test, at, hides=hides if yes else not hides, depth=depth + 1)
+            yield from self.comparisons(
+                test, at, hides=hides if yes else not hides, depth=depth + 1
+            )
             return
         for arm in (then, other):
             yield from self.comparisons(arm, at, hides=hides, depth=depth + 1)
@@ -154,7 +173,9 @@ class Flattener:
         if not found:
             yield Comparison(test, "!=", None, hides, at)
 
-    def _source(self, source: ast.expr, statement: Stmt, hides: bool, depth: int) -> Iterator[Comparison]:
+    def _source(
+        self, source: ast.expr, statement: Stmt, hides: bool, depth: int
+    ) -> Iterator[Comparison]:
         call = self.context.call(statement)
         row = ops.TILE_OPS.get(self.context.name(call) or "") if call is not None else None
         if call is not None and row is not None and row.kind == "compare":
@@ -162,7 +183,9 @@ class Flattener:
         elif call is not None and row is not None and row.kind.startswith("bitwise"):
             if self.context.buffer(source) != self.context.buffer(call.args[0]):
                 yield from self.comparisons(source, statement, hides=hides, depth=depth + 1)
-        elif self.context.buffer(source) is None or self.context.buffer(source) in self.context.tiles:
+        elif (
+            self.context.buffer(source) is None or self.context.buffer(source) in self.context.tiles
+        ):
             yield from self.comparisons(source, statement, hides=hides, depth=depth + 1)
 
     def writers(self, buffer: str | None) -> list[tuple[Stmt, ast.expr]]:
@@ -173,7 +196,12 @@ class Flattener:
         for statement in self.context.statements:
             call = self.context.call(statement)
             row = ops.TILE_OPS.get(self.context.name(call) or "") if call is not None else None
-            if call is None or row is None or row.dst is None or not row.kind.startswith(("compare", "bitwise")):
+            if (
+                call is None
+                or row is None
+                or row.dst is None
+                or not row.kind.startswith(("compare", "bitwise"))
+            ):
                 continue
             if self.context.buffer(ops.argument(call, row.dst, row.names)) == buffer:
                 found += [(statement, call.args[operand]) for operand in _positions(row, call)]
@@ -207,8 +235,12 @@ class Flattener:
         """(moves with the query, moves with the key)."""
         plain = self.deps.atoms(expr, at, lookups=False)
         deep = self.deps.atoms(expr, at, lookups=True)
-        moving = {atom for atom in self.facts.query_names if atom.origin in ("grid", "loop", "scalar")}
-        return bool(plain & (moving | axes.rows)), bool(deep & (self.facts.key_names | axes.columns))
+        moving = {
+            atom for atom in self.facts.query_names if atom.origin in ("grid", "loop", "scalar")
+        }
+        return bool(plain & (moving | axes.rows)), bool(
+            deep & (self.facts.key_names | axes.columns)
+        )
 
     def _difference(self, expr: ast.expr, op: str, at: Stmt, axes: Axes) -> Kind:
         """`q - k op w`: the side that is subtracted tells the direction."""
@@ -221,7 +253,9 @@ class Flattener:
     def _mask_table(self, comparison: Comparison) -> str | None:
         """The tensor of a 0/1 mask that a comparison tests, if it does."""
         number = self.deps.fold(comparison.right, comparison.statement)
-        if comparison.right is not None and (number is None or comparison.op not in ("==", "!=", ">")):
+        if comparison.right is not None and (
+            number is None or comparison.op not in ("==", "!=", ">")
+        ):
             return None
         if number not in (None, 0.0, 1.0):
             return None
@@ -251,7 +285,9 @@ class Flattener:
 
     def _loop_atoms(self, item: ast.expr, at: Stmt) -> frozenset[Atom]:
         atoms = self.deps.atoms(item, at, lookups=False)
-        return frozenset(atom for atom in atoms if atom.origin == "loop" and self._is_inner(atom, at))
+        return frozenset(
+            atom for atom in atoms if atom.origin == "loop" and self._is_inner(atom, at)
+        )
 
     def _is_inner(self, atom: Atom, at: Stmt) -> bool:
         loop = self.facts.statement(atom.at)
@@ -259,14 +295,19 @@ class Flattener:
 
 
 def _tile_compare(call: ast.Call, statement: Stmt, hides: bool) -> Iterator[Comparison]:
-    mode = next((a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)), None)
+    mode = next(
+        (a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)),
+        None,
+    )
     op = _MODES.get(str(mode))
     if op is not None and len(call.args) >= 3:
         yield Comparison(call.args[1], op, call.args[2], hides, statement)
 
 
 def _positions(row: ops.Row, call: ast.Call) -> list[int]:
-    positions = [operand for operand in row.src if isinstance(operand, int) and operand < len(call.args)]
+    positions = [
+        operand for operand in row.src if isinstance(operand, int) and operand < len(call.args)
+    ]
     return positions[:1] if row.kind == "compare" else positions
 
 
@@ -291,11 +332,19 @@ def arms(context_name: str | None, expr: ast.expr) -> tuple[ast.expr, ast.expr, 
     """(test, then, otherwise) of a choice."""
     if isinstance(expr, ast.IfExp):
         return expr.test, expr.body, expr.orelse
-    if isinstance(expr, ast.Call) and ops.EXPRESSIONS.get(context_name or "") == "choice" and len(expr.args) >= 3:
+    if (
+        isinstance(expr, ast.Call)
+        and ops.EXPRESSIONS.get(context_name or "") == "choice"
+        and len(expr.args) >= 3
+    ):
         return expr.args[0], expr.args[1], expr.args[2]
     return None
 
 
 def bases(expr: ast.AST) -> set[str]:
     """Names of everything that an expression subscripts."""
-    return {base for node in ast.walk(expr) if isinstance(node, ast.Subscript) and (base := base_name(node))}
+    return {
+        base
+        for node in ast.walk(expr)
+        if isinstance(node, ast.Subscript) and (base := base_name(node))
+    }

@@ -35,7 +35,9 @@ class Context:
     def call(self, statement: Stmt) -> ast.Call | None:
         """The call that stands alone in a statement."""
         node = statement.node
-        return node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+        return (
+            node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+        )
 
     def call_name(self, statement: Stmt) -> str | None:
         """Canonical name of the call that stands alone in a statement."""
@@ -45,7 +47,11 @@ class Context:
     @cached_property
     def regions(self) -> list[Stmt]:
         """The launches of the kernel, in order."""
-        return [statement for statement in self.statements if is_launch(statement.node, self.root.aliases)]
+        return [
+            statement
+            for statement in self.statements
+            if is_launch(statement.node, self.root.aliases)
+        ]
 
     def region_of(self, statement: Stmt) -> Stmt | None:
         """The launch that a statement runs in."""
@@ -56,13 +62,18 @@ class Context:
     def launch_call(self, region: Stmt) -> ast.Call:
         """The `T.Kernel(...)` of a launch."""
         assert isinstance(region.node, ast.With)
-        calls = [item.context_expr for item in region.node.items if isinstance(item.context_expr, ast.Call)]
+        calls = [
+            item.context_expr
+            for item in region.node.items
+            if isinstance(item.context_expr, ast.Call)
+        ]
         return next(call for call in calls if self.name(call) == "Kernel")
 
     @cached_property
     def tiles(self) -> dict[str, str]:
         """On-chip buffer to the allocation that made it; `S = K_shared` makes a tile of its own,
-        for memory is given another name to hold another thing."""
+        for memory is given another name to hold another thing.
+        """
         tiles = {
             name: kind
             for name, kind in self._allocations()
@@ -70,10 +81,16 @@ class Context:
         }
         for statement in self.statements:
             node = statement.node
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in tiles:
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in tiles
+            ):
                 kind = tiles[node.value.id]
                 if kind != "alloc_var":
-                    tiles.update((target.id, kind) for target in node.targets if isinstance(target, ast.Name))
+                    tiles.update(
+                        (target.id, kind) for target in node.targets if isinstance(target, ast.Name)
+                    )
         return tiles
 
     @cached_property
@@ -113,7 +130,11 @@ class Context:
             node = statement.node
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 found.setdefault(node.targets[0].id, []).append(node.value)
-        return {name: viewed for name, values in found.items() if (viewed := self._viewed(values)) is not None}
+        return {
+            name: viewed
+            for name, values in found.items()
+            if (viewed := self._viewed(values)) is not None
+        }
 
     def _viewed(self, values: list[ast.expr]) -> ast.expr | None:
         """What the only assignment of a name views."""

@@ -19,7 +19,14 @@ EVENT_ROLES = {
     "COMBINE-WEIGHT": "combine-weight", "COMBINE-ACC": "combine-accumulate", "RELU": "relu", "LOGIT": "index-score",
     "TOPK": "top-k", "PROB-B": "recomputed-probability",
 }  # fmt: skip
-KIND_ROLES = {"copy": "copy", "fill": "fill", "clear": "fill", "gemm": "product", "topk": "top-k", "atomic": "atomic"}
+KIND_ROLES = {
+    "copy": "copy",
+    "fill": "fill",
+    "clear": "fill",
+    "gemm": "product",
+    "topk": "top-k",
+    "atomic": "atomic",
+}
 
 
 def deeds(kernel: Kernel) -> tuple[Deed, ...]:
@@ -32,10 +39,14 @@ def deeds(kernel: Kernel) -> tuple[Deed, ...]:
             events.setdefault(event.statement.uid, set()).add(role)
     loads = _loads(kernel)
     for statement in kernel.context.statements:
-        roles = events.get(statement.uid, set()) | loads.get(statement.uid, set()) or _plain(kernel, statement)
+        roles = events.get(statement.uid, set()) | loads.get(statement.uid, set()) or _plain(
+            kernel, statement
+        )
         if roles:
             found.setdefault(_lines(statement), set()).update(roles)
-    return tuple(Deed(lines=lines, roles=tuple(sorted(roles))) for lines, roles in sorted(found.items()))
+    return tuple(
+        Deed(lines=lines, roles=tuple(sorted(roles))) for lines, roles in sorted(found.items())
+    )
 
 
 def _lines(statement: Stmt) -> Lines:
@@ -51,7 +62,11 @@ def _loads(kernel: Kernel) -> dict[int, set[str]]:
     for access in kernel.reading.loads.values():
         name = access.name
         role = "workspace-read" if name in facts.workspaces else "load"
-        for operand, names in (("q", facts.query_tensors), ("k", facts.key_tensors), ("v", facts.value_tensors)):
+        for operand, names in (
+            ("q", facts.query_tensors),
+            ("k", facts.key_tensors),
+            ("v", facts.value_tensors),
+        ):
             role = f"load-{operand}" if name in names and role == "load" else role
         found.setdefault(access.statement.uid, set()).add(role)
     for access in kernel.reading.stores.values():

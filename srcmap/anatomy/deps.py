@@ -17,7 +17,9 @@ from srcmap.anatomy.context import Context, base_name, index_items
 from srcmap.anatomy.names import all_arguments
 from srcmap.anatomy.tree import Stmt, loop_variables, target_names
 
-Origin = Literal["scalar", "loop", "grid", "parameter", "kernel-parameter", "lookup", "tile", "thread", "unknown"]
+Origin = Literal[
+    "scalar", "loop", "grid", "parameter", "kernel-parameter", "lookup", "tile", "thread", "unknown"
+]
 
 
 class Atom(NamedTuple):
@@ -94,12 +96,21 @@ class Dependencies:
         place: Stmt | None = at
         while place is not None:
             for before in place.siblings_before():
-                inside = [d for below in before.walk() for d in by_statement.get(below.uid, ()) if _leaks(d, before)]
+                inside = [
+                    d
+                    for below in before.walk()
+                    for d in by_statement.get(below.uid, ())
+                    if _leaks(d, before)
+                ]
                 found += inside
                 if inside and _covers(before):
                     return found
             parent = place.parent
-            if parent is not None and parent.uid in by_statement and parent.kind in ("loop", "with"):
+            if (
+                parent is not None
+                and parent.uid in by_statement
+                and parent.kind in ("loop", "with")
+            ):
                 return found + by_statement[parent.uid]
             place = parent
         return found
@@ -115,14 +126,25 @@ class Dependencies:
         node, line = statement.node, statement.lines.first
         if isinstance(node, ast.For):
             for name in loop_variables(statement):
-                yield name, Definition(Atom("loop", name, statement.uid), None, statement, line, node)
+                yield (
+                    name,
+                    Definition(Atom("loop", name, statement.uid), None, statement, line, node),
+                )
         elif isinstance(node, ast.With):
             for item in node.items:
                 for name in target_names(item.optional_vars):
-                    yield name, Definition(Atom("grid", name, statement.uid), None, statement, line, node)
+                    yield (
+                        name,
+                        Definition(Atom("grid", name, statement.uid), None, statement, line, node),
+                    )
         else:
             for name, value, index in assigned_names(node):
-                yield name, Definition(self._atom(name, value, statement), value, statement, line, node, index)
+                yield (
+                    name,
+                    Definition(
+                        self._atom(name, value, statement), value, statement, line, node, index
+                    ),
+                )
 
     def _atom(self, name: str, value: ast.expr | None, statement: Stmt) -> Atom:
         called = self.context.name(value) if isinstance(value, ast.Call) else None
@@ -139,7 +161,9 @@ class Dependencies:
             for node in _plain_statements(scope.body):
                 for name, value, index in assigned_names(node):
                     atom = Atom("scalar", name, -node.lineno)
-                    found.setdefault(name, []).append(Definition(atom, value, None, node.lineno, node, index))
+                    found.setdefault(name, []).append(
+                        Definition(atom, value, None, node.lineno, node, index)
+                    )
             table.update({name: tuple(definitions) for name, definitions in found.items()})
         kernel = self.context.root.function
         for argument in all_arguments(kernel):
@@ -207,7 +231,9 @@ class Dependencies:
             for item in index_items(expr):
                 yield from self.atoms(item, at, lookups=lookups)
 
-    def _atoms_of_tile(self, buffer: str, lookups: bool, seen: frozenset[str] = frozenset()) -> Iterator[Atom]:
+    def _atoms_of_tile(
+        self, buffer: str, lookups: bool, seen: frozenset[str] = frozenset()
+    ) -> Iterator[Atom]:
         """A staged table is the table: global -> tile -> use."""
         if buffer in seen:
             return
@@ -291,14 +317,18 @@ class Dependencies:
                     return None
         if call.args and (name in ops.SCALAR_TYPES or name == "cast" or _is_float(call.func)):
             return self.fold(call.args[0], at, depth - 1)
-        return self.fold(call.args[1], at, depth - 1) if name == "Cast" and len(call.args) > 1 else None
+        return (
+            self.fold(call.args[1], at, depth - 1)
+            if name == "Cast" and len(call.args) > 1
+            else None
+        )
 
 
 class _Expander(ast.NodeTransformer):
     def __init__(self, deps: Dependencies, at: Stmt, depth: int) -> None:
         self.deps, self.at, self.depth = deps, at, depth
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 (the name that ast calls)
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         definitions = self.deps.definitions(node.id, self.at)
         if self.depth <= 0 or len(definitions) != 1 or definitions[0].value is None:
             return node
@@ -345,7 +375,12 @@ def written_pairs(context: Context, statement: Stmt) -> Iterator[tuple[ast.expr,
             yield node.targets[0], node.value
     call = context.call(statement)
     row = ops.TILE_OPS.get(context.name(call) or "") if call is not None else None
-    if call is not None and row is not None and row.kind in ("copy", "topk", "alias", "index_vector") and row.dst is not None:
+    if (
+        call is not None
+        and row is not None
+        and row.kind in ("copy", "topk", "alias", "index_vector")
+        and row.dst is not None
+    ):
         target = ops.argument(call, row.dst, row.names)
         for operand in row.src:
             source = ops.argument(call, operand, row.names)
@@ -363,7 +398,9 @@ def _leaks(definition: Definition, sibling: Stmt) -> bool:
 
 def _covers(statement: Stmt) -> bool:
     """Whether passing this statement always defines what it can define."""
-    return statement.kind in ("simple", "inline", "with") or (statement.kind == "if" and "orelse" in statement.arms)
+    return statement.kind in ("simple", "inline", "with") or (
+        statement.kind == "if" and "orelse" in statement.arms
+    )
 
 
 def _plain_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

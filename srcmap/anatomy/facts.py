@@ -14,7 +14,9 @@ from srcmap.anatomy.flow import Access, Event, Product, Reading, RegionKey
 from srcmap.anatomy.roles import Value
 from srcmap.anatomy.tree import Stmt, loop_kind, loop_variables
 
-KernelClass = Literal["attention", "backward", "indexer", "combine", "cleaner", "selection", "other"]
+KernelClass = Literal[
+    "attention", "backward", "indexer", "combine", "cleaner", "selection", "other"
+]
 
 
 class Operands(NamedTuple):
@@ -50,7 +52,7 @@ class Facts:
             return "combine"
         if self._cleans_scores:
             return "cleaner"
-        if "TOPK" in seen:
+        if self._selects:
             return "selection"
         return "other"
 
@@ -58,9 +60,44 @@ class Facts:
     def _cleans_scores(self) -> bool:
         """Without a product, stores hidden values under a test of bounds that were loaded."""
         return not self.reading.products and any(
-            access.value and access.value.keys() <= {"neg"} and self._under_loaded_bounds(access.statement)
+            access.value
+            and access.value.keys() <= {"neg"}
+            and self._under_loaded_bounds(access.statement)
             for access in self.reading.stores.values()
         )
+
+    @cached_property
+    def _selects(self) -> bool:
+        """Without a product, stores what passes a threshold at a place that an atomic counter gives."""
+        return not self.reading.products and any(
+            self._is_counted(access) and self._under_threshold(access.statement)
+            for access in self.reading.stores.values()
+        )
+
+    def _is_counted(self, access: Access) -> bool:
+        names = {
+            n.id
+            for item in index_items(access.expr)
+            for n in ast.walk(item)
+            if isinstance(n, ast.Name)
+        }
+        return any(
+            isinstance(call, ast.Call) and (self.context.name(call) or "").startswith("atomic_add")
+            for name in names
+            for definition in self.deps.definitions(name, access.statement)
+            if definition.value is not None
+            for call in ast.walk(definition.value)
+        )
+
+    def _under_threshold(self, statement: Stmt) -> bool:
+        """Under a test that something computed from the input is greater than something else."""
+        for parent in statement.ancestors():
+            test = parent.node.test if isinstance(parent.node, ast.If) else None
+            if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE)):
+                atoms = self.deps.atoms(test.left, parent, lookups=False)
+                if any(atom.origin == "lookup" for atom in atoms):
+                    return True
+        return False
 
     def _under_loaded_bounds(self, statement: Stmt) -> bool:
         tests = [parent for parent in statement.ancestors() if isinstance(parent.node, ast.If)]
@@ -109,7 +146,9 @@ class Facts:
             looks_up = self._looks_up(product.left), self._looks_up(product.right)
             if looks_up[0] != looks_up[1]:
                 return self._as_operands(product, key_left=looks_up[0])
-        key_left = moves[0] > moves[1] or (moves[0] == moves[1] and self._first_in_signature(product))
+        key_left = moves[0] > moves[1] or (
+            moves[0] == moves[1] and self._first_in_signature(product)
+        )
         return self._as_operands(product, key_left=key_left)
 
     @staticmethod
@@ -146,7 +185,10 @@ class Facts:
     def is_map_atom(self, atom: Atom) -> bool:
         """Whether a loop atom is the variable of an element-wise loop."""
         statement = self.statement(atom.at)
-        return statement is not None and loop_kind(statement, self.context.root.aliases) in ops.MAP_LOOPS
+        return (
+            statement is not None
+            and loop_kind(statement, self.context.root.aliases) in ops.MAP_LOOPS
+        )
 
     @cached_property
     def _by_uid(self) -> dict[int, Stmt]:
@@ -159,12 +201,18 @@ class Facts:
     def index_atoms(self, access: Access, *, lookups: bool) -> set[Atom]:
         """What the index of a global access rests on."""
         items = index_items(access.expr)
-        return {atom for item in items for atom in self.deps.atoms(item, access.statement, lookups=lookups)}
+        return {
+            atom
+            for item in items
+            for atom in self.deps.atoms(item, access.statement, lookups=lookups)
+        }
 
     @cached_property
     def query_tensors(self) -> set[str]:
         """Global tensors that the queries come from."""
-        return {name for one in self.operands.values() for name in tensors(one.query)} - self.workspaces
+        return {
+            name for one in self.operands.values() for name in tensors(one.query)
+        } - self.workspaces
 
     @cached_property
     def key_tensors(self) -> set[str]:
@@ -216,7 +264,11 @@ class Facts:
         return sorted(found.values(), key=lambda loop: loop.uid)
 
     def _kv_loop(self, anchor: Stmt) -> Stmt | None:
-        loops = [parent for parent in anchor.ancestors() if parent.kind == "loop" and not self._is_map(parent)]
+        loops = [
+            parent
+            for parent in anchor.ancestors()
+            if parent.kind == "loop" and not self._is_map(parent)
+        ]
         region = self.context.region_of(anchor)
         good = [loop for loop in loops if not self._holds_all(loop, region)]
         return good[-1] if good else self._outermost_key_loop(loops)
@@ -234,7 +286,9 @@ class Facts:
     def _holds_all(self, loop: Stmt, region: Stmt | None) -> bool:
         fills = [fill for fill in self.maximum_fills if self.context.region_of(fill) is region]
         loads = [load for load in self.query_loads if self.context.region_of(load) is region]
-        return _all_inside(fills, loop) or _all_inside([load for load in loads if not _first_only(load, loop)], loop)
+        return _all_inside(fills, loop) or _all_inside(
+            [load for load in loads if not _first_only(load, loop)], loop
+        )
 
     @cached_property
     def maximum_fills(self) -> list[Stmt]:
@@ -269,7 +323,11 @@ class Facts:
         key = self._atoms_of(self.key_tensors, union=False)
         if not any(atom.origin in ("grid", "loop") for atom in query - key):
             key = self._still_atoms(self.key_tensors)
-        names = {atom for atom in query - key if atom.origin in ("grid", "loop", "scalar", "lookup", "kernel-parameter")}
+        names = {
+            atom
+            for atom in query - key
+            if atom.origin in ("grid", "loop", "scalar", "lookup", "kernel-parameter")
+        }
         return {atom for atom in names if atom.origin != "scalar" or atom.at >= 0}
 
     @cached_property
@@ -289,17 +347,30 @@ class Facts:
     @cached_property
     def key_names(self) -> set[Atom]:
         """Variables of the key loops and of loops inside that K's index moves with."""
-        loops = {Atom("loop", name, loop.uid) for loop in self.kv_loops for name in loop_variables(loop)}
+        loops = {
+            Atom("loop", name, loop.uid) for loop in self.kv_loops for name in loop_variables(loop)
+        }
         moving = self._atoms_of(self.key_tensors, union=True, lookups=True)
         query = self._atoms_of(self.query_tensors, union=True, lookups=True)
         around = self._loops_around(self.key_tensors | self.value_tensors)
-        return loops | {atom for atom in moving - query if atom.origin == "loop" and atom.at in around}
+        return loops | {
+            atom for atom in moving - query if atom.origin == "loop" and atom.at in around
+        }
 
     def _loops_around(self, names: Iterable[str]) -> set[int]:
         """Loops in which some tensors are loaded, or tiles that their addresses look up."""
         statements = [access.statement for name in names for access in self.loads_of(name)]
-        statements += [statement for tile in self.address_tiles(names) for statement, _ in self.deps.sources(tile)]
-        return {parent.uid for statement in statements for parent in statement.ancestors() if parent.kind == "loop"}
+        statements += [
+            statement
+            for tile in self.address_tiles(names)
+            for statement, _ in self.deps.sources(tile)
+        ]
+        return {
+            parent.uid
+            for statement in statements
+            for parent in statement.ancestors()
+            if parent.kind == "loop"
+        }
 
     def address_tiles(self, names: Iterable[str]) -> set[str]:
         """Tiles that the addresses of some tensors are looked up in."""
@@ -313,15 +384,24 @@ class Facts:
 
     def _still_atoms(self, names: Iterable[str]) -> set[Atom]:
         """Atoms of the indices that stay while the keys move (head, batch)."""
-        loops = {Atom("loop", name, loop.uid) for loop in self.kv_loops for name in loop_variables(loop)}
+        loops = {
+            Atom("loop", name, loop.uid) for loop in self.kv_loops for name in loop_variables(loop)
+        }
         sets = []
         for access in (access for name in names for access in self.loads_of(name)):
-            atoms = [self.deps.atoms(item, access.statement, lookups=True) for item in index_items(access.expr)]
+            atoms = [
+                self.deps.atoms(item, access.statement, lookups=True)
+                for item in index_items(access.expr)
+            ]
             sets.append({atom for one in atoms if not one & loops for atom in one})
         return set.intersection(*sets) if sets else set()
 
     def _atoms_of(self, names: Iterable[str], *, union: bool, lookups: bool = False) -> set[Atom]:
-        sets = [self.index_atoms(access, lookups=lookups) for name in names for access in self.loads_of(name)]
+        sets = [
+            self.index_atoms(access, lookups=lookups)
+            for name in names
+            for access in self.loads_of(name)
+        ]
         if not sets:
             return set()
         return set.union(*sets) if union else set.intersection(*sets)
@@ -332,11 +412,20 @@ class Facts:
     def address_tables(self) -> set[str]:
         """Global tensors whose values, moving with the keys, are part of K's or V's address."""
         names = self.key_tensors | self.value_tensors
-        return {table for name in names for access in self.loads_of(name) for table in self.tables_of(access)}
+        return {
+            table
+            for name in names
+            for access in self.loads_of(name)
+            for table in self.tables_of(access)
+        }
 
     def tables_of(self, access: Access) -> set[str]:
         """Tables that the address of one load looks up, at indices that move with the keys."""
-        atoms = {atom for item in index_items(access.expr) for atom in self._address_atoms(item, access.statement)}
+        atoms = {
+            atom
+            for item in index_items(access.expr)
+            for atom in self._address_atoms(item, access.statement)
+        }
         named = {atom.name for atom in atoms if atom.origin == "lookup"}
         return {name for name in named if name != access.name and self._moves_with_keys(name)}
 
@@ -345,19 +434,33 @@ class Facts:
 
     def _moves_with_keys(self, table: str) -> bool:
         """Whether some look-up of a table is indexed by what moves with the keys."""
-        return any(self.index_atoms(access, lookups=True) & self.key_moves for access in self.loads_of(table)) or any(
-            isinstance(item, ast.Slice) for access in self.loads_of(table) for item in index_items(access.expr)
-        ) or self.is_unrolled(table)
+        return (
+            any(
+                self.index_atoms(access, lookups=True) & self.key_moves
+                for access in self.loads_of(table)
+            )
+            or any(
+                isinstance(item, ast.Slice)
+                for access in self.loads_of(table)
+                for item in index_items(access.expr)
+            )
+            or self.is_unrolled(table)
+        )
 
     def is_unrolled(self, table: str) -> bool:
         """Without a key loop, look-ups of one table at different indices are keys written out by hand."""
-        return not self.kv_loops and len({ast.dump(access.expr) for access in self.loads_of(table)}) > 1
+        return (
+            not self.kv_loops
+            and len({ast.dump(access.expr) for access in self.loads_of(table)}) > 1
+        )
 
     @cached_property
     def key_moves(self) -> set[Atom]:
         """Key names, and the variables of element-wise loops in K's and V's indices."""
         atoms = self._atoms_of(self.key_tensors | self.value_tensors, union=True, lookups=True)
-        return self.key_names | {atom for atom in atoms if atom.origin == "loop" and self.is_map_atom(atom)}
+        return self.key_names | {
+            atom for atom in atoms if atom.origin == "loop" and self.is_map_atom(atom)
+        }
 
     # regions
 
@@ -423,4 +526,8 @@ def _first_only(statement: Stmt, loop: Stmt) -> bool:
 
 def read_bases(expr: ast.AST) -> set[str]:
     """Names of everything subscripted in an expression."""
-    return {b for node in ast.walk(expr) if isinstance(node, ast.Subscript) and (b := base_name(node)) is not None}
+    return {
+        b
+        for node in ast.walk(expr)
+        if isinstance(node, ast.Subscript) and (b := base_name(node)) is not None
+    }

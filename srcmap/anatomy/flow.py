@@ -250,7 +250,10 @@ class Flow:
             with self._role_arm((statement.uid, arm)):
                 self._block(statement.arms.get(arm, ()))
             after.append(self._env)
-        self._env = {name: merge(after[0].get(name, {}), after[1].get(name, {})) for name in {**after[0], **after[1]}}
+        self._env = {
+            name: merge(after[0].get(name, {}), after[1].get(name, {}))
+            for name in {**after[0], **after[1]}
+        }
 
     @contextmanager
     def _role_arm(self, step: tuple[int, str]):  # type: ignore[no-untyped-def]
@@ -289,7 +292,11 @@ class Flow:
 
     def _assign(self, target: ast.expr, source: ast.expr) -> None:
         if isinstance(target, (ast.Tuple, ast.List)):
-            values = source.elts if isinstance(source, (ast.Tuple, ast.List)) else [source] * len(target.elts)
+            values = (
+                source.elts
+                if isinstance(source, (ast.Tuple, ast.List))
+                else [source] * len(target.elts)
+            )
             for one, its in zip(target.elts, values, strict=False):
                 self._assign(one, its)
             return
@@ -306,7 +313,9 @@ class Flow:
         name = self.context.name(call) or ""
         if name in ops.ALLOCATIONS:
             return name != "alloc_var" or not call.args
-        return name in ops.GLOBAL_ALLOCATIONS or name in ops.BARRIER_ALLOCATIONS or name in ops.ALIASES
+        return (
+            name in ops.GLOBAL_ALLOCATIONS or name in ops.BARRIER_ALLOCATIONS or name in ops.ALIASES
+        )
 
     def _augment(self, node: ast.AugAssign) -> None:
         op = _OPERATORS.get(type(node.op))
@@ -336,7 +345,11 @@ class Flow:
     def _operate(self, call: ast.Call, row: ops.Row) -> None:
         assert row.dst is not None
         target = ops.argument(call, row.dst, row.names)
-        sources = [found for operand in row.src if (found := ops.argument(call, operand, row.names)) is not None]
+        sources = [
+            found
+            for operand in row.src
+            if (found := ops.argument(call, operand, row.names)) is not None
+        ]
         self._target = base_name(target)
         if target is None:
             return
@@ -379,7 +392,9 @@ class Flow:
 
     def _note_copy(self, source: ast.AST | None, value: Value) -> None:
         if "max" in value and isinstance(source, (ast.Name, ast.Subscript, ast.Call)):
-            if base_name(source) not in (None, self._target) and _is_reference(source, self.context):
+            if base_name(source) not in (None, self._target) and _is_reference(
+                source, self.context
+            ):
                 self._event("SAVE-MAX", {"max": value["max"]})
 
     def _rectified(self, call: ast.Call, value: Value) -> Value:
@@ -394,12 +409,16 @@ class Flow:
         kind, made = _product(left, right)
         buffer = self.context.buffer(target)
         key = self._now.uid
-        self.reading.products[key] = Product(kind, self._now, self._region, call, left, right, buffer)
+        self.reading.products[key] = Product(
+            kind, self._now, self._region, call, left, right, buffer
+        )
         if kind in ("QK", "PV"):
             self._event(kind, merge(left, right))
         old = {} if self._overwrites(call) else self._eval(target)
         if made == "score":
-            old = {tag: maker for tag, maker in old.items() if tag in roles.SCALARS or tag == "score"}
+            old = {
+                tag: maker for tag, maker in old.items() if tag in roles.SCALARS or tag == "score"
+            }
         self._write(target, merge({made: self._now.uid} if made else {}, old))
 
     def _overwrites(self, call: ast.Call) -> bool:
@@ -460,7 +479,9 @@ class Flow:
             return _constant(number, self._now.uid)
         left, right = self._eval(expr.left), self._eval(expr.right)
         if op is None:
-            tables = {tag: maker for tag, maker in merge(left, right).items() if tag.startswith("L:")}
+            tables = {
+                tag: maker for tag, maker in merge(left, right).items() if tag.startswith("L:")
+            }
             return tables or {"inv": self._now.uid}
         return self._binary(op, left, right)
 
@@ -471,7 +492,11 @@ class Flow:
         return self._unary("neg", self._eval(expr.operand))
 
     def _name(self, name: str) -> Value:
-        buffer = self.context.buffer(ast.Name(name, ast.Load())) if name in self.context.aliases else name
+        buffer = (
+            self.context.buffer(ast.Name(name, ast.Load()))
+            if name in self.context.aliases
+            else name
+        )
         if buffer in self.context.globals and name not in self._env:
             return self._read_global(buffer, ast.Name(name, ast.Load()))
         if buffer in self.context.tiles:
@@ -487,7 +512,11 @@ class Flow:
             definitions = self.deps.outer(name)
             if number is not None:
                 self._outer[name] = _constant(number, self._now.uid)
-            elif len(definitions) == 1 and definitions[0].value is not None and definitions[0].index is None:
+            elif (
+                len(definitions) == 1
+                and definitions[0].value is not None
+                and definitions[0].index is None
+            ):
                 value = self._eval(definitions[0].value)
                 kept = {tag: maker for tag, maker in value.items() if tag in roles.SCALARS}
                 self._outer[name] = kept or self._outer[name]
@@ -508,7 +537,9 @@ class Flow:
         key = (self._region, name)
         written = self._memory.get(key), self._memory_before.get(key)
         access = Access(name, self._now, self._region, expr, {}, self._target)
-        self.reading.loads[self._now.uid, name, id(expr) if isinstance(expr, ast.Subscript) else 0] = access
+        self.reading.loads[
+            self._now.uid, name, id(expr) if isinstance(expr, ast.Subscript) else 0
+        ] = access
         self._index_lookups(expr)
         if any(written):
             return merge(*(value for value in written if value))
@@ -527,7 +558,11 @@ class Flow:
             return self._env[slot]
         if slot != buffer:
             return self._env.get(buffer, {})
-        parts = [value for name, value in self._env.items() if name == buffer or name.startswith(buffer + "#")]
+        parts = [
+            value
+            for name, value in self._env.items()
+            if name == buffer or name.startswith(buffer + "#")
+        ]
         return merge(*parts)
 
     def _call(self, call: ast.Call) -> Value:
@@ -561,7 +596,9 @@ class Flow:
             return values[0]
         if kind == "keep_second" and len(values) > 1:
             return values[1]
-        tables = {tag: maker for value in values for tag, maker in value.items() if tag.startswith("L:")}
+        tables = {
+            tag: maker for value in values for tag, maker in value.items() if tag.startswith("L:")
+        }
         return tables or {"inv": self._now.uid}
 
     def _binary(self, op: str, left: Value, right: Value) -> Value:
@@ -605,8 +642,14 @@ class Flow:
             self._event("CHECK-INF", {"nmax": kept["nmax"]})
         if kept.keys() & {"acc", "norm"} and other.keys() == {"zero"}:
             self._event("EMPTY-ROW", {tag: kept[tag] for tag in ("acc", "norm") if tag in kept})
-        if kept.keys() & {"denom", "lse", "rdenom"} and plain and tested.keys() & {"denom", "max", "L"}:
-            self._event("EMPTY-ROW", {tag: kept[tag] for tag in ("denom", "lse", "rdenom") if tag in kept})
+        if (
+            kept.keys() & {"denom", "lse", "rdenom"}
+            and plain
+            and tested.keys() & {"denom", "max", "L"}
+        ):
+            self._event(
+                "EMPTY-ROW", {tag: kept[tag] for tag in ("denom", "lse", "rdenom") if tag in kept}
+            )
 
     def _tested(self, test: ast.AST) -> Value:
         """Union of the roles that a test compares."""
@@ -635,7 +678,9 @@ class Flow:
 
     def _write(self, target: ast.expr, value: Value) -> None:
         buffer = self.context.buffer(target)
-        if buffer in self.context.globals and not (isinstance(target, ast.Name) and target.id in self._env):
+        if buffer in self.context.globals and not (
+            isinstance(target, ast.Name) and target.id in self._env
+        ):
             self._store(buffer, target, value)
             return
         for slot, name in self._slots(target):
@@ -760,9 +805,16 @@ def _with_offsets(loop: Stmt, variables: set[str]) -> set[str]:
     names = set(variables)
     for below in loop.walk():
         node = below.node
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.BinOp):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and isinstance(node.value, ast.BinOp)
+        ):
             used = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
-            wraps = any(isinstance(part, (ast.Mod, ast.FloorDiv, ast.BitAnd)) for part in ast.walk(node.value))
+            wraps = any(
+                isinstance(part, (ast.Mod, ast.FloorDiv, ast.BitAnd))
+                for part in ast.walk(node.value)
+            )
             if used & names and not wraps:
                 names.add(node.targets[0].id)
     return names
@@ -800,12 +852,17 @@ def _targets(context: Context, statement: Stmt) -> list[ast.expr]:
 
 
 def _mentions(target: ast.expr, names: set[str]) -> bool:
-    return any(isinstance(node, ast.Name) and node.id in names for item in index_items(target) for node in ast.walk(item))
+    return any(
+        isinstance(node, ast.Name) and node.id in names
+        for item in index_items(target)
+        for node in ast.walk(item)
+    )
 
 
 def _assigns_number(flow: Flow, statement: Stmt) -> bool:
     """Whether the body of an `if` only sets something to a number."""
     body = statement.arms.get("body", [])
     return any(
-        isinstance(below.node, ast.Assign) and flow.deps.fold(below.node.value, below) is not None for below in body
+        isinstance(below.node, ast.Assign) and flow.deps.fold(below.node.value, below) is not None
+        for below in body
     )

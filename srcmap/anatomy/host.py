@@ -24,27 +24,49 @@ def choices(tree: ast.Module, kernels: set[str]) -> Iterator[Lines]:
     for function in functions:
         if function.name in helpers or function.name in kernels:
             continue
-        yield from _chosen_in(function, kernels, helpers)
+        makes_inputs = _makes_inputs(function)
+        yield from _chosen_in(function, kernels, helpers, statements_count=not makes_inputs)
 
 
 def _is_helper(function: ast.FunctionDef, kernels: set[str]) -> bool:
     """Short, chooses, returns, and runs no kernel itself."""
     body = list(statements(function))
     returns = any(isinstance(node, ast.Return) and node.value is not None for node in body)
-    return len(body) <= MAX_HELPER and returns and _topk_in(function) and not _calls(function, kernels)
+    return (
+        len(body) <= MAX_HELPER and returns and _topk_in(function) and not _calls(function, kernels)
+    )
+
+
+def _makes_inputs(function: ast.FunctionDef) -> bool:
+    """A driver: it draws the tensors that it then hands to a kernel."""
+    draws = {"randn", "rand", "randint", "randperm", "manual_seed", "randn_like", "rand_like"}
+    return any(
+        isinstance(call.func, ast.Attribute) and call.func.attr in draws
+        for call in _calls_in(function)
+    )
 
 
 def _chosen_in(
-    function: ast.FunctionDef, kernels: set[str], helpers: dict[str, ast.FunctionDef]
+    function: ast.FunctionDef,
+    kernels: set[str],
+    helpers: dict[str, ast.FunctionDef],
+    *,
+    statements_count: bool,
 ) -> Iterator[Lines]:
     runners = kernels | _made_by(function, kernels)
-    simple = [node for node in statements(function) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return))]
+    simple = [
+        node
+        for node in statements(function)
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return))
+    ]
     for position, node in enumerate(simple):
         called = _names_called(node)
         chosen = called & set(helpers)
-        if not chosen and not _topk_in(node):
+        if not chosen and not (statements_count and _topk_in(node)):
             continue
-        if _reaches_kernel(simple[position:], runners) or _comes_from_kernel(simple[: position + 1], runners):
+        if _reaches_kernel(simple[position:], runners) or _comes_from_kernel(
+            simple[: position + 1], runners
+        ):
             if chosen:
                 for name in sorted(chosen):
                     helper = helpers[name]
@@ -85,8 +107,10 @@ def _comes_from_kernel(preceding: list[ast.stmt], runners: set[str]) -> bool:
 
 
 def _handed(node: ast.stmt, runners: set[str]) -> set[str]:
-    """Names given to a kernel: it may write them."""
+    """Names given to a kernel whose result is not bound: it writes what it was given."""
     found: set[str] = set()
+    if not isinstance(node, ast.Expr):
+        return found
     for call in _calls_in(node):
         if _called_name(call) in runners:
             found |= {n.id for a in call.args for n in ast.walk(a) if isinstance(n, ast.Name)}
@@ -94,14 +118,21 @@ def _handed(node: ast.stmt, runners: set[str]) -> set[str]:
 
 
 def _hands_over(call: ast.Call, tainted: set[str], runners: set[str]) -> bool:
-    if _called_name(call) not in runners and not (isinstance(call.func, ast.Call) and _called_name(call.func) in runners):
+    if _called_name(call) not in runners and not (
+        isinstance(call.func, ast.Call) and _called_name(call.func) in runners
+    ):
         return False
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(isinstance(node, ast.Name) and node.id in tainted for one in given for node in ast.walk(one))
+    return any(
+        isinstance(node, ast.Name) and node.id in tainted for one in given for node in ast.walk(one)
+    )
 
 
 def _topk_in(node: ast.AST) -> bool:
-    return any(isinstance(call.func, ast.Attribute) and call.func.attr == "topk" for call in _calls_in(node))
+    return any(
+        isinstance(call.func, ast.Attribute) and call.func.attr == "topk"
+        for call in _calls_in(node)
+    )
 
 
 def _calls(node: ast.AST, names: set[str]) -> bool:

@@ -87,7 +87,9 @@ def _has_tile_statement(body: list[ast.stmt], aliases: Aliases) -> bool:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             if canonical(node.value.func, aliases):
                 return True
-        elif isinstance(node, (ast.For, ast.If, ast.With)) and _has_tile_statement(node.body, aliases):
+        elif isinstance(node, (ast.For, ast.If, ast.With)) and _has_tile_statement(
+            node.body, aliases
+        ):
             return True
     return False
 
@@ -96,7 +98,8 @@ def helper_value(node: ast.FunctionDef) -> ast.expr | None:
     """The value of a helper that assigns scalars and returns one expression."""
     *before, last = node.body or [ast.Pass()]
     plain = all(
-        isinstance(step, ast.Expr) and isinstance(step.value, ast.Constant)
+        (isinstance(step, ast.Expr)
+        and isinstance(step.value, ast.Constant))
         or isinstance(step, (ast.Assign, ast.AnnAssign))
         or isinstance(step, ast.FunctionDef)
         for step in before
@@ -129,30 +132,42 @@ def _expand_block(node: ast.stmt, helpers: Helpers, depth: int) -> ast.stmt:
     return changed
 
 
-def _inline_macro(node: ast.Expr, function: ast.FunctionDef, helpers: Helpers, depth: int) -> Inlined:
+def _inline_macro(
+    node: ast.Expr, function: ast.FunctionDef, helpers: Helpers, depth: int
+) -> Inlined:
     assert isinstance(node.value, ast.Call)
     substitution = _bind(function, node.value)
     inner = helpers_of_function(function, helpers)
     block = Inlined()
     block.function = function
-    block.body = expand([substitution.visit(copy.deepcopy(step)) for step in function.body], inner, depth + 1)
+    block.body = expand(
+        [substitution.visit(copy.deepcopy(step)) for step in function.body], inner, depth + 1
+    )
     ast.copy_location(block, node)
     return block
 
 
 def helpers_of_function(function: ast.FunctionDef, helpers: Helpers) -> Helpers:
     """Helpers seen inside a function: those around it and those that it defines."""
-    own = {node.name: node for node in _definitions(function.body) if _can_inline(node, helpers.aliases)}
+    own = {
+        node.name: node
+        for node in _definitions(function.body)
+        if _can_inline(node, helpers.aliases)
+    }
     return Helpers({**helpers.functions, **own}, helpers.aliases) if own else helpers
 
 
 def _bind(function: ast.FunctionDef, call: ast.Call) -> _Substitution:
     formals = all_arguments(function)
-    actual: dict[str, ast.expr] = dict(zip((formal.arg for formal in formals), call.args, strict=False))
+    actual: dict[str, ast.expr] = dict(
+        zip((formal.arg for formal in formals), call.args, strict=False)
+    )
     actual |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     defaults = function.args.defaults
     positional = [*function.args.posonlyargs, *function.args.args]
-    for formal, default in zip(positional[len(positional) - len(defaults) :], defaults, strict=True):
+    for formal, default in zip(
+        positional[len(positional) - len(defaults) :], defaults, strict=True
+    ):
         actual.setdefault(formal.arg, default)
     mark = f"@{function.name}:{call.lineno}"
     assigned = _assigned_names(function)
@@ -176,7 +191,7 @@ class _Substitution(ast.NodeTransformer):
         self.actual = actual
         self.renamed = renamed
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 (the name that ast calls)
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.renamed:
             return ast.copy_location(ast.Name(self.renamed[node.id], node.ctx), node)
         value = self.actual.get(node.id)
@@ -196,7 +211,7 @@ class _ValueInliner(ast.NodeTransformer):
             return node
         return self.visit(copy.deepcopy(node))
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802 (the name that ast calls)
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         function = self.helpers.called(node)
         if function is None or helper_value(function) is None or self.depth > MAX_DEPTH:

@@ -29,7 +29,9 @@ class Definitions:
     """Finds the innermost definition around a line."""
 
     def __init__(self, names: dict[ast.AST, str]) -> None:
-        spans = [(node.lineno, node.end_lineno or node.lineno, name) for node, name in names.items()]  # type: ignore[attr-defined]
+        spans = [
+            (node.lineno, node.end_lineno or node.lineno, name) for node, name in names.items()
+        ]  # type: ignore[attr-defined]
         self.spans = sorted(spans)
         self.starts = [span[0] for span in self.spans]
 
@@ -46,7 +48,9 @@ def open_kernel(root: KernelRoot, file: PythonFile) -> Kernel:
     deps = Dependencies(context)
     reading = Flow(context, deps).run()
     facts = Facts(context, deps, reading)
-    doing = {event.statement.uid for event in reading.events.values() if event.kind not in PASSIVE_EVENTS}
+    doing = {
+        event.statement.uid for event in reading.events.values() if event.kind not in PASSIVE_EVENTS
+    }
     lookups = {a.statement.uid for a in reading.loads.values() if a.name in facts.address_tables}
     spans = Spans(context, file.lines, _stops(facts), doing, lookups)
     return Kernel(context, deps, reading, facts, spans)
@@ -59,13 +63,18 @@ def _stops(facts: Facts) -> set[int]:
     return {loop.uid for loop in facts.kv_loops}
 
 
-def read_kernel(root: KernelRoot, qualname: str, file: PythonFile, definitions: Definitions) -> KernelAnatomy:
+def read_kernel(
+    root: KernelRoot, qualname: str, file: PythonFile, definitions: Definitions
+) -> KernelAnatomy:
     """The anatomy of one kernel."""
     kernel = open_kernel(root, file)
     kind = kernel.facts.kernel_class
     found = [one for finder in BY_CLASS[kind] for one in finder(kernel)]
     if kind == "attention":
-        found += [Found("check-inf-disabled", None, lines) for lines in disabled_checks(kernel, file.lines)]
+        found += [
+            Found("check-inf-disabled", None, lines)
+            for lines in disabled_checks(kernel, file.lines)
+        ]
     sites = _sites(kernel, _distinct(found), file, definitions)
     function = root.function
     return KernelAnatomy(
@@ -76,7 +85,8 @@ def read_kernel(root: KernelRoot, qualname: str, file: PythonFile, definitions: 
         absences=absences(kernel, sites),
         deeds=deeds(kernel),
         unread=tuple(
-            UnreadCall(name=unread.name, lines=unread.statement.lines) for unread in kernel.reading.unread.values()
+            UnreadCall(name=unread.name, lines=unread.statement.lines)
+            for unread in kernel.reading.unread.values()
         ),
     )
 
@@ -88,7 +98,9 @@ def _distinct(found: list[Found]) -> list[Found]:
     return list(seen.values())
 
 
-def _sites(kernel: Kernel, found: list[Found], file: PythonFile, definitions: Definitions) -> tuple[Site, ...]:
+def _sites(
+    kernel: Kernel, found: list[Found], file: PythonFile, definitions: Definitions
+) -> tuple[Site, ...]:
     labels = Labeller(kernel).label(found)
     sites = [
         Site(

@@ -36,7 +36,9 @@ class KernelRoot(NamedTuple):
 
 
 def kernel_roots(
-    tree: ast.Module, helpers: dict[str, ast.FunctionDef] | None = None, aliases: Aliases | None = None
+    tree: ast.Module,
+    helpers: dict[str, ast.FunctionDef] | None = None,
+    aliases: Aliases | None = None,
 ) -> list[KernelRoot]:
     """All kernels of a file in source order, wherever they are nested.
 
@@ -60,7 +62,11 @@ def parameters(root: KernelRoot) -> dict[str, int]:
     """Name to line of every tensor or scalar that a kernel takes, annotated in place or in its body."""
     found = {argument.arg: argument.lineno for argument in all_arguments(root.function)}
     for node in root.function.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is None:
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.value is None
+        ):
             found[node.target.id] = node.lineno
     return found
 
@@ -68,7 +74,8 @@ def parameters(root: KernelRoot) -> dict[str, int]:
 def is_launch(node: ast.AST, aliases: Aliases) -> bool:
     """Whether this is `with T.Kernel(...)`."""
     return isinstance(node, ast.With) and any(
-        isinstance(item.context_expr, ast.Call) and canonical(item.context_expr.func, aliases) == "Kernel"
+        isinstance(item.context_expr, ast.Call)
+        and canonical(item.context_expr.func, aliases) == "Kernel"
         for item in node.items
     )
 
@@ -163,7 +170,9 @@ def _name_definitions(tree: ast.AST, names: dict[ast.AST, str]) -> None:
             pending.append((child, names[child] + "."))
 
 
-def _definitions_below(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+def _definitions_below(
+    node: ast.AST,
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
     """Definitions of one scope in source order, through `if`, `try`, `with` and loops."""
     pending = list(reversed(_statements_of(node)))
     while pending:
@@ -178,5 +187,9 @@ def _statements_of(node: ast.AST) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for field in ("body", "handlers", "orelse", "finalbody", "cases"):
         for child in getattr(node, field, None) or ():
-            found += _statements_of(child) if isinstance(child, (ast.excepthandler, ast.match_case)) else [child]
+            found += (
+                _statements_of(child)
+                if isinstance(child, (ast.excepthandler, ast.match_case))
+                else [child]
+            )
     return found

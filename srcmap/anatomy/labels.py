@@ -37,14 +37,22 @@ class Labeller:
             if one.concept not in WHOLE:
                 parts += [*self._scope(statement), *self._role(statement), *self._branch(one)]
         if one.operand:
-            parts.append(f"operand={one.operand}" if not one.concept.startswith("cross-flag") else f"flag={one.operand}")
+            parts.append(
+                f"operand={one.operand}"
+                if not one.concept.startswith("cross-flag")
+                else f"flag={one.operand}"
+            )
         return parts
 
     def _kernel(self, statement: Stmt, concept: str) -> list[str]:
         if len(self.kernel.context.regions) < 2 or concept.startswith("combine"):
             return []
         region = self.kernel.context.region_of(statement)
-        return [f"kernel={self._roles[region.uid]}"] if region is not None and region.uid in self._roles else []
+        return (
+            [f"kernel={self._roles[region.uid]}"]
+            if region is not None and region.uid in self._roles
+            else []
+        )
 
     @cached_property
     def _roles(self) -> dict[int, str]:
@@ -109,11 +117,30 @@ class Labeller:
         """What a builder-time branch is about, when a mask tells: `causal` or `window`."""
         if not self._is_builder_test(statement):
             return None
-        kinds = {concept for write in self._masks if write.statement.inside(statement) for concept in [write]}
-        body = {c for w in kinds if self._in_arm(w.statement, statement, "body") for c in concepts_of(w.kinds)}
-        orelse = {c for w in kinds if self._in_arm(w.statement, statement, "orelse") for c in concepts_of(w.kinds)}
-        causal = {"causal" in w.kinds for w in kinds if self._in_arm(w.statement, statement, "body")}
-        plain = {"causal" in w.kinds for w in kinds if self._in_arm(w.statement, statement, "orelse")}
+        kinds = {
+            concept
+            for write in self._masks
+            if write.statement.inside(statement)
+            for concept in [write]
+        }
+        body = {
+            c
+            for w in kinds
+            if self._in_arm(w.statement, statement, "body")
+            for c in concepts_of(w.kinds)
+        }
+        orelse = {
+            c
+            for w in kinds
+            if self._in_arm(w.statement, statement, "orelse")
+            for c in concepts_of(w.kinds)
+        }
+        causal = {
+            "causal" in w.kinds for w in kinds if self._in_arm(w.statement, statement, "body")
+        }
+        plain = {
+            "causal" in w.kinds for w in kinds if self._in_arm(w.statement, statement, "orelse")
+        }
         if "window-mask" in body and "window-mask" not in orelse:
             return "window"
         return "causal" if True in causal and True not in plain else None
@@ -133,7 +160,9 @@ class Labeller:
     def _is_builder_test(self, statement: Stmt) -> bool:
         assert isinstance(statement.node, ast.If)
         atoms = self.kernel.deps.atoms(statement.node.test, statement, lookups=True)
-        return bool(atoms) and all(atom.origin in ("parameter", "scalar", "unknown") for atom in atoms)
+        return bool(atoms) and all(
+            atom.origin in ("parameter", "scalar", "unknown") for atom in atoms
+        )
 
 
 def _numbered(concepts: list[str], labels: list[str], found: list[Found]) -> list[str]:

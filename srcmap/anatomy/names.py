@@ -24,7 +24,9 @@ def imports_of(body: Iterable[ast.stmt]) -> Aliases:
                 aliases.update(_import(node))
             case ast.ImportFrom():
                 aliases.update(_import_from(node))
-            case ast.Assign(targets=[ast.Name(id=name)], value=(ast.Name() | ast.Attribute()) as value):
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=(ast.Name() | ast.Attribute()) as value
+            ):
                 dotted = _dotted(value, aliases)
                 if dotted and dotted.startswith("tilelang"):
                     aliases[name] = dotted
@@ -76,7 +78,9 @@ def _dotted(expr: ast.AST, aliases: Aliases) -> str | None:
 
 def _import(node: ast.Import) -> Aliases:
     return {
-        name.asname or name.name.split(".")[0]: name.name if name.asname else name.name.split(".")[0]
+        name.asname or name.name.split(".")[0]: name.name
+        if name.asname
+        else name.name.split(".")[0]
         for name in node.names
         if name.name.startswith("tilelang")
     }

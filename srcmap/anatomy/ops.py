@@ -194,4 +194,9 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 def is_known(name: str) -> bool:
     """Whether some table above has a row for a call that stands alone."""
-    return name in TILE_OPS or name in BARRIERS or name in NOISE or name in ALLOCATIONS | GLOBAL_ALLOCATIONS
+    return (
+        name in TILE_OPS
+        or name in BARRIERS
+        or name in NOISE
+        or name in ALLOCATIONS | GLOBAL_ALLOCATIONS
+    )

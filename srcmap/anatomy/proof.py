@@ -29,10 +29,17 @@ def premises(kernel: Kernel, found: Found) -> tuple[Premise, ...]:
 
 def _premise(event: Event) -> Premise:
     roles = ", ".join(sorted({tag for tag, _ in event.because}))
-    return Premise(note=Note(f"roles.event-{event.kind.lower()}", {"roles": roles}), lines=event.statement.lines)
+    return Premise(
+        note=Note(f"roles.event-{event.kind.lower()}", {"roles": roles}),
+        lines=event.statement.lines,
+    )
 
 
 def _makers(kernel: Kernel, event: Event) -> list[Event]:
     """Events at the statements that made the roles of the operands."""
     uids = {uid for tag, uid in event.because if not tag.startswith("L:")}
-    return [other for other in kernel.reading.events.values() if other.statement.uid in uids and other.kind != "FILL"]
+    return [
+        other
+        for other in kernel.reading.events.values()
+        if other.statement.uid in uids and other.kind != "FILL"
+    ]

@@ -22,7 +22,9 @@ def read_python(data: bytes, path: str, sibling: Sibling | None = None) -> FileA
     roots = kernel_roots(file.tree, beside.functions, beside.aliases)
     kernels = [read_kernel(root, names[root.function], file, definitions) for root in roots]
     whole = _whole_file(file, [*_library(file), *_host(file, roots, kernels, beside, definitions)])
-    return FileAnatomy(path=path, language="python", kernels=(*kernels, *whole), problems=file.problems)
+    return FileAnatomy(
+        path=path, language="python", kernels=(*kernels, *whole), problems=file.problems
+    )
 
 
 def _library(file: PythonFile) -> tuple[Site, ...]:

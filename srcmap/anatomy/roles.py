@@ -36,7 +36,9 @@ def _rows() -> dict[tuple[str, str, str], Outcome]:
         table[op, left, right] = Outcome(tuple(tags.split()), event)
         if op in ("add", "mul", "max", "min") and left != right:
             swap = {LEFT: RIGHT, RIGHT: LEFT}
-            table[op, right, left] = Outcome(tuple(swap.get(tag, tag) for tag in tags.split()), event)
+            table[op, right, left] = Outcome(
+                tuple(swap.get(tag, tag) for tag in tags.split()), event
+            )
 
     # the exponent and what it is taken of
     row("sub", "score", "max", "s-m", "S-M")
@@ -227,7 +229,9 @@ def _default(op: str, left: str, right: str) -> Outcome:
 def _kept(op: str, tag: str) -> Outcome:
     if tag == "xr":
         return Outcome(())
-    return Outcome((tag,), "SCALE" if op in ("mul", "div") and family(tag) in ("score", "max", "L") else None)
+    return Outcome(
+        (tag,), "SCALE" if op in ("mul", "div") and family(tag) in ("score", "max", "L") else None
+    )
 
 
 def _scalar(op: str, left: str, right: str) -> str:

@@ -46,7 +46,12 @@ class Spans:
     """Grows, joins and merges places of one kernel."""
 
     def __init__(
-        self, context: Context, lines: list[str], stops: set[int], doing: set[int], lookups: set[int]
+        self,
+        context: Context,
+        lines: list[str],
+        stops: set[int],
+        doing: set[int],
+        lookups: set[int],
     ) -> None:
         self.context = context
         self.doing = doing
@@ -57,7 +62,14 @@ class Spans:
         self.stops = stops
         """`uid` of statements whose header is never taken: the key loops."""
 
-    def places(self, statements: Iterable[Stmt], *, grow: bool = True, join: bool = True, merge: bool = True) -> list[Place]:
+    def places(
+        self,
+        statements: Iterable[Stmt],
+        *,
+        grow: bool = True,
+        join: bool = True,
+        merge: bool = True,
+    ) -> list[Place]:
         """Places of one concept, in order: grown, joined, one for two inlinings."""
         unique: dict[tuple[int, int, str], Stmt] = {}
         for statement in statements:
@@ -117,7 +129,9 @@ class Spans:
             if any(other.uid in self.lookups and other is not place.anchor for other in block):
                 return False
         return all(
-            other is place.anchor or self.context.is_noise(other) or self.feeds(other, place.anchor, core)
+            other is place.anchor
+            or self.context.is_noise(other)
+            or self.feeds(other, place.anchor, core)
             for other in block
         )
 
@@ -127,7 +141,9 @@ class Spans:
             return False
         names = self.written(other)
         return bool(names) and all(
-            reader.inside(anchor) or reader is anchor or (reader is not other and self._feeds_on(reader, other, anchor))
+            reader.inside(anchor)
+            or reader is anchor
+            or (reader is not other and self._feeds_on(reader, other, anchor))
             for name in names
             for reader in self._readers_in(name, anchor.block)
             if reader is not other and not reader.inside(other)
@@ -135,7 +151,12 @@ class Spans:
 
     def _feeds_on(self, reader: Stmt, other: Stmt, anchor: Stmt) -> bool:
         top = self._top_in(reader, anchor.block)
-        return top is not None and top is not other and other.index < top.index < anchor.index and self._can_feed(top)
+        return (
+            top is not None
+            and top is not other
+            and other.index < top.index < anchor.index
+            and self._can_feed(top)
+        )
 
     def _top_in(self, statement: Stmt, block: list[Stmt]) -> Stmt | None:
         if statement in block:
@@ -148,7 +169,9 @@ class Spans:
         if statement.kind == "loop":
             body = [below for below in statement.arms["body"] if not self.context.is_noise(below)]
             return len(body) == 1 and body[0].kind == "simple" and self._is_staging(body[0])
-        return statement.kind == "simple" and (self._is_scalar(statement) or self._is_staging(statement))
+        return statement.kind == "simple" and (
+            self._is_scalar(statement) or self._is_staging(statement)
+        )
 
     def _is_scalar(self, statement: Stmt) -> bool:
         names = list(assigned_names(statement.node))
@@ -158,7 +181,9 @@ class Spans:
         """A copy or element-wise load that computes nothing."""
         node = statement.node
         if isinstance(node, ast.Assign):
-            return isinstance(node.value, (ast.Subscript, ast.Name)) and isinstance(node.targets[0], ast.Subscript)
+            return isinstance(node.value, (ast.Subscript, ast.Name)) and isinstance(
+                node.targets[0], ast.Subscript
+            )
         name = self.context.call_name(statement)
         row = ops.TILE_OPS.get(name or "")
         return row is not None and row.kind in STAGING
@@ -205,19 +230,41 @@ class Spans:
             parts = [item.context_expr for item in node.items]
         elif isinstance(node, ast.Assign):
             parts = [node.value, *_indices(node.targets)]
-        names = {n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        names = {
+            n.id
+            for part in parts
+            for n in ast.walk(part)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        }
         call = self.context.call(statement)
         row = ops.TILE_OPS.get(self.context.name(call) or "") if call is not None else None
-        if call is not None and row is not None and row.dst is not None and row.kind in ("copy", "fill", "clear"):
-            names -= {base_name(ops.argument(call, row.dst, row.names)) or ""} - self._in_sources(call, row)
+        if (
+            call is not None
+            and row is not None
+            and row.dst is not None
+            and row.kind in ("copy", "fill", "clear")
+        ):
+            names -= {base_name(ops.argument(call, row.dst, row.names)) or ""} - self._in_sources(
+                call, row
+            )
         return names
 
     def _in_sources(self, call: ast.Call, row: ops.Row) -> set[str]:
         sources = [ops.argument(call, operand, row.names) for operand in row.src]
-        return {n.id for source in sources if source for n in ast.walk(source) if isinstance(n, ast.Name)}
+        return {
+            n.id
+            for source in sources
+            if source
+            for n in ast.walk(source)
+            if isinstance(n, ast.Name)
+        }
 
     def _readers_in(self, name: str, block: list[Stmt]) -> list[Stmt]:
-        return [reader for reader in self.readers.get(name, ()) if self._top_in(reader, block) is not None]
+        return [
+            reader
+            for reader in self.readers.get(name, ())
+            if self._top_in(reader, block) is not None
+        ]
 
     def join(self, places: list[Place]) -> list[Place]:
         """Join neighbours in one block that only noise parts."""
@@ -247,7 +294,11 @@ class Spans:
         found = [statement]
         for parent in statement.ancestors():
             body = [below for below in found[-1].block if not self.context.is_noise(below)]
-            one_arm = parent.kind in ("loop", "if") and "orelse" not in parent.arms and parent.uid not in self.stops
+            one_arm = (
+                parent.kind in ("loop", "if")
+                and "orelse" not in parent.arms
+                and parent.uid not in self.stops
+            )
             if not one_arm or body[end] is not found[-1]:
                 break
             found.append(parent)
@@ -257,20 +308,28 @@ class Spans:
         """Both arms of one `if` that hold the concept and nothing else are one place, the `if`."""
         by_anchor: dict[int, list[Place]] = {}
         for place in places:
-            by_anchor.setdefault(place.anchor.uid if place.arm else -1 - len(by_anchor), []).append(place)
+            by_anchor.setdefault(place.anchor.uid if place.arm else -1 - len(by_anchor), []).append(
+                place
+            )
         merged: list[Place] = []
         for group in by_anchor.values():
             if len(group) == 2 and {place.arm for place in group} == {"body", "orelse"}:
                 core = group[0].core + group[1].core
                 last = max(place.last for place in group)
-                merged.append(self.grow(Place(group[0].anchor.lines.first, last, group[0].anchor, core)))
+                merged.append(
+                    self.grow(Place(group[0].anchor.lines.first, last, group[0].anchor, core))
+                )
             else:
                 merged += group
         return merged
 
     def previous(self, place: Place, *, across_barriers: bool = True) -> Stmt | None:
         """The statement before a place in its block, noise passed over."""
-        first = min((c for c in place.core if c.block is place.anchor.block), default=place.anchor, key=lambda c: c.index)
+        first = min(
+            (c for c in place.core if c.block is place.anchor.block),
+            default=place.anchor,
+            key=lambda c: c.index,
+        )
         start = first if first.block is place.anchor.block else place.anchor
         for statement in start.siblings_before():
             if not self.context.is_noise(statement):
@@ -279,7 +338,9 @@ class Spans:
                 return None
         return None
 
-    def extend_back(self, place: Place, accept: Callable[[Stmt], bool], *, across_barriers: bool = True) -> Place:
+    def extend_back(
+        self, place: Place, accept: Callable[[Stmt], bool], *, across_barriers: bool = True
+    ) -> Place:
         """Take in statements right before a place as long as they are accepted."""
         while True:
             before = self.previous(place, across_barriers=across_barriers)

@@ -22,7 +22,9 @@ class Stmt:
 
     __slots__ = ("arm", "arms", "block", "index", "kind", "node", "parent", "uid")
 
-    def __init__(self, node: ast.stmt, parent: Stmt | None, arm: str, block: list[Stmt], uid: int) -> None:
+    def __init__(
+        self, node: ast.stmt, parent: Stmt | None, arm: str, block: list[Stmt], uid: int
+    ) -> None:
         self.node = node
         self.parent = parent
         """The compound statement around this one."""
@@ -76,7 +78,9 @@ def build(body: list[ast.stmt]) -> list[Stmt]:
     return _build(body, None, "body", counter)
 
 
-def _build(body: list[ast.stmt], parent: Stmt | None, arm: str, counter: Iterator[int]) -> list[Stmt]:
+def _build(
+    body: list[ast.stmt], parent: Stmt | None, arm: str, counter: Iterator[int]
+) -> list[Stmt]:
     block: list[Stmt] = []
     for node in body:
         statement = Stmt(node, parent, arm, block, next(counter))

@@ -65,7 +65,9 @@ def _parse_with_recovery(text: str, path: str) -> tuple[ast.Module, tuple[Note, 
             if not blanked:
                 break
         except (RecursionError, MemoryError, ValueError) as error:
-            raise ParseError(f"{path}: nested too deeply to be read ({error})", slug="parse") from error
+            raise ParseError(
+                f"{path}: nested too deeply to be read ({error})", slug="parse"
+            ) from error
     first = problems[0].args
     raise ParseError(
         f"{path}:{first['line']}: this is not Python that can be read: {first['message']}",
@@ -103,7 +105,9 @@ def _starts_statement(line: str) -> bool:
 def _renumber(tree: ast.Module, lines: list[int]) -> None:
     """Give every node the line that git would: Python ends lines on a lone CR too."""
     for node in ast.walk(tree):
-        if isinstance(node, (ast.stmt, ast.expr, ast.arg, ast.excepthandler, ast.alias, ast.keyword)):
+        if isinstance(
+            node, (ast.stmt, ast.expr, ast.arg, ast.excepthandler, ast.alias, ast.keyword)
+        ):
             node.lineno = lines[node.lineno - 1]
             if node.end_lineno is not None:
                 node.end_lineno = lines[node.end_lineno - 1]

@@ -6,7 +6,16 @@ To add a concept, write a function that reads like its definition and put it in 
 
 from __future__ import annotations
 
-from srcmap.anatomy.concepts import addressing, ascend, blackwell, choosing, loops, masking, softmax, split
+from srcmap.anatomy.concepts import (
+    addressing,
+    ascend,
+    blackwell,
+    choosing,
+    loops,
+    masking,
+    softmax,
+    split,
+)
 from srcmap.anatomy.concepts.base import Finder
 
 SOFTMAX: tuple[Finder, ...] = (
@@ -48,7 +57,7 @@ BY_CLASS: dict[str, tuple[Finder, ...]] = {
     "combine": (loops.kernel_grid, split.combine),
     "cleaner": (loops.kernel_grid, masking.masks),
     "backward": (),
-    "selection": (),
+    "selection": (loops.kernel_grid, choosing.selection),
     "other": (),
 }
 """Which concepts a class of kernel can have."""

@@ -60,7 +60,11 @@ def _annotation(kernel: Kernel, tensor: str) -> ast.expr | None:
         if argument.arg == tensor and argument.annotation is not None:
             return argument.annotation
     for node in function.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == tensor:
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.target.id == tensor
+        ):
             return node.annotation
     return None
 
@@ -93,7 +97,9 @@ def _moves_with_keys(kernel: Kernel, item: ast.expr, at: Stmt) -> bool:
 def _is_kv_head(kernel: Kernel, definition: Definition, query: set[Atom]) -> bool:
     if definition.value is None or definition.statement is None or definition.atom in query:
         return False
-    return _divides(kernel, definition.value) and _rests_on_grid(kernel, definition.value, definition.statement)
+    return _divides(kernel, definition.value) and _rests_on_grid(
+        kernel, definition.value, definition.statement
+    )
 
 
 def _divides(kernel: Kernel, expr: ast.expr) -> bool:
@@ -106,12 +112,17 @@ def _divides(kernel: Kernel, expr: ast.expr) -> bool:
 
 
 def _rests_on_grid(kernel: Kernel, expr: ast.expr, at: Stmt) -> bool:
-    return any(atom.origin in ("grid", "loop") for atom in kernel.deps.atoms(expr, at, lookups=False))
+    return any(
+        atom.origin in ("grid", "loop") for atom in kernel.deps.atoms(expr, at, lookups=False)
+    )
 
 
 def _lines(definition: Definition) -> Lines:
     node = definition.node
-    return Lines(definition.line, (node.end_lineno or definition.line) if node is not None else definition.line)
+    return Lines(
+        definition.line,
+        (node.end_lineno or definition.line) if node is not None else definition.line,
+    )
 
 
 def prefix_sums(kernel: Kernel) -> Iterator[Found]:
@@ -130,14 +141,20 @@ def _prefix_tensors(kernel: Kernel) -> set[str]:
     for access in kernel.reading.loads.values():
         items = index_items(access.expr)
         if len(items) == 1 and not isinstance(items[0], ast.Slice):
-            indices.setdefault(access.name, set()).add(ast.dump(kernel.deps.expand(items[0], access.statement)))
+            indices.setdefault(access.name, set()).add(
+                ast.dump(kernel.deps.expand(items[0], access.statement))
+            )
     return {name for name, seen in indices.items() if any(_next_of(kernel, name, seen))}
 
 
 def _next_of(kernel: Kernel, name: str, seen: set[str]) -> Iterator[bool]:
     for access in kernel.facts.loads_of(name):
         item = index_items(access.expr)[0]
-        if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Add) and isinstance(item.right, ast.Constant):
+        if (
+            isinstance(item, ast.BinOp)
+            and isinstance(item.op, ast.Add)
+            and isinstance(item.right, ast.Constant)
+        ):
             before = ast.dump(kernel.deps.expand(item.left, access.statement))
             yield item.right.value == 1 and before in seen
 
@@ -147,13 +164,18 @@ def _looks_up(kernel: Kernel, statement: Stmt, tensors: set[str]) -> bool:
         return False
     value = statement.node.value  # type: ignore[attr-defined]
     return any(
-        isinstance(node, ast.Subscript) and kernel.context.buffer(node) in tensors for node in ast.walk(value)
+        isinstance(node, ast.Subscript) and kernel.context.buffer(node) in tensors
+        for node in ast.walk(value)
     )
 
 
 def _is_length(statement: Stmt, names: set[str]) -> bool:
     node = statement.node
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.BinOp) or not isinstance(node.value.op, ast.Sub):
+    if (
+        not isinstance(node, ast.Assign)
+        or not isinstance(node.value, ast.BinOp)
+        or not isinstance(node.value.op, ast.Sub)
+    ):
         return False
     used = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
     return bool(used) and used <= names
@@ -189,13 +211,17 @@ def _named_below(kernel: Kernel, expr: ast.expr, at: Stmt, depth: int = 4) -> It
             for definition in kernel.deps.definitions(node.id, at):
                 yield definition
                 if definition.value is not None and definition.index is None:
-                    yield from _named_below(kernel, definition.value, definition.statement or at, depth - 1)
+                    yield from _named_below(
+                        kernel, definition.value, definition.statement or at, depth - 1
+                    )
 
 
 def _terms(expr: ast.expr) -> Iterator[ast.expr]:
     if isinstance(expr, ast.BinOp) and isinstance(expr.op, (ast.Add, ast.Sub)):
         yield from _terms(expr.left)
         yield from _terms(expr.right)
+    elif isinstance(expr, ast.BinOp):
+        yield from _terms(expr.left)
     elif isinstance(expr, ast.Call) and len(expr.args) == 1:
         yield from _terms(expr.args[0])
     else:
@@ -211,7 +237,10 @@ def _is_shift(kernel: Kernel, definition: Definition) -> bool:
         return _adds_loaded_shift(kernel, value, at)
     if not isinstance(value.op, ast.Sub):
         return False
-    if kernel.deps.fold(value.left, at) is not None or kernel.deps.fold(value.right, at) is not None:
+    if (
+        kernel.deps.fold(value.left, at) is not None
+        or kernel.deps.fold(value.right, at) is not None
+    ):
         return False
     atoms = kernel.deps.atoms(value, at, lookups=False)
     if any(atom.origin in ("grid", "loop") for atom in atoms):
@@ -229,8 +258,16 @@ def _adds_loaded_shift(kernel: Kernel, value: ast.BinOp, at: Stmt) -> bool:
 
 def _same_tensor(kernel: Kernel, value: ast.BinOp, at: Stmt) -> bool:
     """End minus start of one prefix sum is a length, not an offset."""
-    left = {atom.name for atom in kernel.deps.atoms(value.left, at, lookups=False) if atom.origin == "lookup"}
-    right = {atom.name for atom in kernel.deps.atoms(value.right, at, lookups=False) if atom.origin == "lookup"}
+    left = {
+        atom.name
+        for atom in kernel.deps.atoms(value.left, at, lookups=False)
+        if atom.origin == "lookup"
+    }
+    right = {
+        atom.name
+        for atom in kernel.deps.atoms(value.right, at, lookups=False)
+        if atom.origin == "lookup"
+    }
     return bool(left) and left == right
 
 
@@ -239,24 +276,39 @@ def varlen_guard(kernel: Kernel) -> Iterator[Found]:
     flat = Masks(kernel).flat
     guarded = []
     for access in kernel.facts.stores:
-        if access.value.keys() & {"acc", "norm"} and kernel.facts.kv_loop_of(access.statement) is None:
+        if (
+            access.value.keys() & {"acc", "norm"}
+            and kernel.facts.kv_loop_of(access.statement) is None
+        ):
             axes = flat.axes_of(access.expr, access.statement)
             for parent in access.statement.ancestors():
-                if isinstance(parent.node, ast.If) and parent.kind == "if" and _near(parent, access.statement):
+                if (
+                    isinstance(parent.node, ast.If)
+                    and parent.kind == "if"
+                    and _near(parent, access.statement)
+                ):
                     tests = list(flat.comparisons(parent.node.test, parent, hides=False))
-                    if any(_against_length(kernel, test.left, test.right, parent) for test in tests if axes):
+                    if any(
+                        _against_length(kernel, test.left, test.right, parent)
+                        for test in tests
+                        if axes
+                    ):
                         guarded.append(access.statement)
     yield from (kernel.at("varlen-guard", place) for place in kernel.spans.places(guarded))
 
 
 def _near(parent: Stmt, statement: Stmt) -> bool:
     """Whether an `if` holds little more than the store: not the whole kernel."""
-    return sum(1 for below in parent.walk() if below.kind == "simple") <= 3 and statement.inside(parent)
+    return sum(1 for below in parent.walk() if below.kind == "simple") <= 3 and statement.inside(
+        parent
+    )
 
 
 def _against_length(kernel: Kernel, left: ast.expr, right: ast.expr | None, at: Stmt) -> bool:
     return any(
-        atom.origin == "lookup" for side in (left, right) for atom in kernel.deps.atoms(side, at, lookups=False)
+        atom.origin == "lookup"
+        for side in (left, right)
+        for atom in kernel.deps.atoms(side, at, lookups=False)
     )
 
 
@@ -288,37 +340,70 @@ class Tables:
     def feeds(self, lookup: Lookup) -> bool:
         """Whether a look-up is for K's or V's address, and not only for a mask."""
         names = self.kernel.facts.key_tensors | self.kernel.facts.value_tensors
-        if any(access.statement is lookup.statement for name in names for access in self.kernel.facts.loads_of(name)):
+        if any(
+            access.statement is lookup.statement
+            for name in names
+            for access in self.kernel.facts.loads_of(name)
+        ):
             return True
         written = self.kernel.spans.written(lookup.statement)
         tiles = written & set(self.kernel.context.tiles)
-        return not tiles or bool(tiles & self.kernel.facts.address_tiles(names)) or "alloc_var" in {
-            self.kernel.context.tiles[tile] for tile in tiles
-        }
+        return (
+            not tiles
+            or bool(tiles & self.kernel.facts.address_tiles(names))
+            or "alloc_var" in {self.kernel.context.tiles[tile] for tile in tiles}
+        )
 
     def is_page_table(self, table: str) -> bool:
         """Looked up by what a sparse index gave; or by Q's batch and a key block that no mask reads back."""
         mine = [lookup for lookup in self.lookups if lookup.table == table]
         if any(self._behind_index(lookup) for lookup in mine):
             return True
-        return table not in self._positions and any(self._looks_like_pages(lookup) for lookup in mine)
+        return table not in self._positions and any(
+            self._looks_like_pages(lookup) for lookup in mine
+        )
 
     def _behind_index(self, lookup: Lookup) -> bool:
         others = self.kernel.facts.address_tables - {lookup.table}
         items = index_items(lookup.expr)
-        atoms = {a for item in items for a in self.kernel.deps.atoms(item, lookup.statement, lookups=False)}
+        atoms = {
+            a
+            for item in items
+            for a in self.kernel.deps.atoms(item, lookup.statement, lookups=False)
+        }
         return any(atom.origin == "lookup" and atom.name in others for atom in atoms)
 
     @cached_property
     def _positions(self) -> set[str]:
-        """Tables whose values a mask compares: they say where a key stands, not where it is stored."""
-        sides = [
-            (side, comparison.statement)
-            for write in Masks(self.kernel).writes
-            for comparison in write.comparisons
-            for side in (comparison.left, comparison.right)
-        ]
-        atoms = {atom for side, at in sides for atom in self.kernel.deps.atoms(side, at, lookups=False)}
+        """Tables whose values are compared with the query or in a mask: where a key stands, not where it is kept."""
+        found: set[str] = set()
+        for write in Masks(self.kernel).writes:
+            for comparison in write.comparisons:
+                for side in (comparison.left, comparison.right):
+                    found |= self._looked_up(side, comparison.statement)
+        for statement in self.kernel.context.statements:
+            if statement.kind in ("simple", "if"):
+                found |= self._compared_with_query(statement)
+        return found
+
+    def _compared_with_query(self, statement: Stmt) -> set[str]:
+        root = statement.node.test if isinstance(statement.node, ast.If) else statement.node
+        found: set[str] = set()
+        for node in ast.walk(root):
+            if isinstance(node, ast.Compare):
+                for one, other in (
+                    (node.left, node.comparators[0]),
+                    (node.comparators[0], node.left),
+                ):
+                    if (
+                        self.kernel.deps.atoms(other, statement, lookups=False)
+                        & self.kernel.facts.query_names
+                    ):
+                        found |= self._looked_up(one, statement)
+        return found
+
+    def _looked_up(self, expr: ast.expr | None, at: Stmt) -> set[str]:
+        atoms = self.kernel.deps.atoms(expr, at, lookups=False)
         return {atom.name for atom in atoms if atom.origin == "lookup"}
 
     def _looks_like_pages(self, lookup: Lookup) -> bool:
@@ -335,8 +420,11 @@ class Tables:
             return True
         if not self.kernel.facts.is_unrolled(lookup.table):
             return False
-        written = {ast.dump(items[place]) for one in self.kernel.facts.loads_of(lookup.table)
-                   if len(items := index_items(one.expr)) > place}
+        written = {
+            ast.dump(items[place])
+            for one in self.kernel.facts.loads_of(lookup.table)
+            if len(items := index_items(one.expr)) > place
+        }
         return len(written) > 1
 
     def _query_batches(self) -> set[str]:
@@ -355,8 +443,14 @@ def tables(kernel: Kernel) -> Iterator[Found]:
     pages = {table for table in kernel.facts.address_tables if known.is_page_table(table)}
     for table in sorted(kernel.facts.address_tables - kernel.facts.workspaces):
         paged = table in pages
-        yield from parameter_line(kernel, "block-table-param" if paged else "block-indices-param", table)
-        statements = [lookup.statement for lookup in known.lookups if lookup.table == table and known.feeds(lookup)]
+        yield from parameter_line(
+            kernel, "block-table-param" if paged else "block-indices-param", table
+        )
+        statements = [
+            lookup.statement
+            for lookup in known.lookups
+            if lookup.table == table and known.feeds(lookup)
+        ]
         statements += _scalar_reads(kernel, table)
         for place in kernel.spans.places(statements, join=False, grow=False):
             yield kernel.at("block-table" if paged else "block-index", _whole_load(kernel, place))
@@ -365,7 +459,11 @@ def tables(kernel: Kernel) -> Iterator[Found]:
 
 def _whole_load(kernel: Kernel, place):  # type: ignore[no-untyped-def]
     """A look-up inlined in an element-wise load takes its loop along."""
-    return kernel.spans.grow(place) if isinstance(place.anchor.node, ast.Assign) and _is_element(place.anchor) else place
+    return (
+        kernel.spans.grow(place)
+        if isinstance(place.anchor.node, ast.Assign) and _is_element(place.anchor)
+        else place
+    )
 
 
 def _is_element(statement: Stmt) -> bool:
@@ -398,7 +496,11 @@ def _loads(kernel: Kernel, pages: set[str]) -> Iterator[Found]:
     for operand, access in _key_value_loads(kernel):
         used = kernel.facts.tables_of(access)
         if used:
-            key = ("paged-load" if used & pages else "gather", operand, _row_of(kernel, access, used))
+            key = (
+                "paged-load" if used & pages else "gather",
+                operand,
+                _row_of(kernel, access, used),
+            )
             groups.setdefault(key, []).append(access.statement)
     seen: set[Stmt] = set()
     for (concept, operand, _), statements in groups.items():
@@ -429,7 +531,9 @@ def block_masks(kernel: Kernel) -> Iterator[Found]:
             table = flat._mask_table(comparison)
             if table is not None and _skips(kernel, statement):
                 yield from parameter_line(kernel, "block-mask-param", table)
-                lines = Lines(statement.node.lineno, statement.node.test.end_lineno or statement.node.lineno)
+                lines = Lines(
+                    statement.node.lineno, statement.node.test.end_lineno or statement.node.lineno
+                )
                 yield Found("block-skip", kernel.spans.place(statement), lines)
                 for access in kernel.facts.loads_of(table):
                     header = access.statement is statement
@@ -462,7 +566,9 @@ def _split_atoms(kernel: Kernel, item: ast.expr, access: Access, query: set[Atom
     atoms = kernel.deps.atoms(item, access.statement, lookups=True)
     if not atoms & kernel.facts.key_names:
         return set()
-    grid = {atom for atom in atoms - query if atom.origin == "grid" and not _is_subcore(kernel, atom)}
+    grid = {
+        atom for atom in atoms - query if atom.origin == "grid" and not _is_subcore(kernel, atom)
+    }
     return grid or {atom for atom in atoms - query if _is_tile_split(kernel, atom)}
 
 
@@ -480,11 +586,20 @@ def _is_tile_split(kernel: Kernel, atom: Atom) -> bool:
 def _is_subcore(kernel: Kernel, atom: Atom) -> bool:
     """Ascend's last grid variable numbers the vector cores of one block."""
     region = kernel.facts.statement(atom.at)
-    if region is None or region not in kernel.context.regions or not isinstance(region.node, ast.With):
+    if (
+        region is None
+        or region not in kernel.context.regions
+        or not isinstance(region.node, ast.With)
+    ):
         return False
     call = kernel.context.launch_call(region)
     is_npu = any(keyword.arg == "is_npu" for keyword in call.keywords)
-    names = [name for item in region.node.items if isinstance(item.optional_vars, ast.Tuple) for name in _names(item)]
+    names = [
+        name
+        for item in region.node.items
+        if isinstance(item.optional_vars, ast.Tuple)
+        for name in _names(item)
+    ]
     return is_npu and bool(names) and names[-1] == atom.name
 
 
@@ -493,24 +608,40 @@ def _names(item: ast.withitem) -> list[str]:
     return [element.id for element in item.optional_vars.elts if isinstance(element, ast.Name)]
 
 
-def _split_places(kernel: Kernel, operand: str, item: ast.expr, access: Access, split: set[Atom]) -> Iterator[Found]:
+def _split_places(
+    kernel: Kernel, operand: str, item: ast.expr, access: Access, split: set[Atom]
+) -> Iterator[Found]:
     """Assignments that carry the split into the address, else the load that inlines it."""
     statements = list(_carriers(kernel, item, access.statement, split))
     if statements:
-        yield from (kernel.at("split-range", place) for place in kernel.spans.places(statements, grow=False))
+        yield from (
+            kernel.at("split-range", place) for place in kernel.spans.places(statements, grow=False)
+        )
     else:
         yield kernel.at("split-range", kernel.spans.place(access.statement), operand=operand)
 
 
-def _carriers(kernel: Kernel, expr: ast.AST, at: Stmt, split: set[Atom], depth: int = 3) -> Iterator[Stmt]:
+def _carriers(
+    kernel: Kernel, expr: ast.AST, at: Stmt, split: set[Atom], depth: int = 3
+) -> Iterator[Stmt]:
     for node in ast.walk(expr):
         if isinstance(node, ast.Name):
             for definition in kernel.deps.definitions(node.id, at):
-                if definition.statement is None or definition.value is None or definition.atom.origin != "scalar":
+                if (
+                    definition.statement is None
+                    or definition.value is None
+                    or definition.atom.origin != "scalar"
+                ):
                     continue
                 if isinstance(definition.value, ast.Name):
                     continue
                 if kernel.deps.atoms(definition.value, definition.statement, lookups=False) & split:
                     yield definition.statement
-                elif depth and kernel.deps.atoms(definition.value, definition.statement, lookups=True) & split:
-                    yield from _carriers(kernel, definition.value, definition.statement, split, depth - 1)
+                elif (
+                    depth
+                    and kernel.deps.atoms(definition.value, definition.statement, lookups=True)
+                    & split
+                ):
+                    yield from _carriers(
+                        kernel, definition.value, definition.statement, split, depth - 1
+                    )

@@ -28,13 +28,16 @@ def workspaces(kernel: Kernel) -> Iterator[Found]:
     for load in kernel.reading.loads.values():
         if load.name in names:
             for place in kernel.spans.places([load.statement], grow=False):
-                yield kernel.at("workspace-read", place, operand=_carried(_written_to(kernel, load.name)))
+                yield kernel.at(
+                    "workspace-read", place, operand=_carried(_written_to(kernel, load.name))
+                )
 
 
 def _is_ascend(kernel: Kernel) -> bool:
     kinds = set(kernel.context.tiles.values())
     return bool(kinds & {"alloc_L1", "alloc_L0C", "alloc_ub"}) or any(
-        ops.keyword(kernel.context.launch_call(region), "is_npu") is not None for region in kernel.context.regions
+        ops.keyword(kernel.context.launch_call(region), "is_npu") is not None
+        for region in kernel.context.regions
     )
 
 
@@ -109,7 +112,13 @@ def flags(kernel: Kernel) -> Iterator[Found]:
     """The Cube and Vector hand-shake."""
     for statement in kernel.context.statements:
         name = kernel.context.call_name(statement)
-        concept = "cross-flag-set" if name in ops.FLAG_SETS else "cross-flag-wait" if name in ops.FLAG_WAITS else None
+        concept = (
+            "cross-flag-set"
+            if name in ops.FLAG_SETS
+            else "cross-flag-wait"
+            if name in ops.FLAG_WAITS
+            else None
+        )
         if concept:
             for place in kernel.spans.places([statement], grow=False):
                 yield kernel.at(concept, place, operand=_flag(kernel, statement))

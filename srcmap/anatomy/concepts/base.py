@@ -32,26 +32,39 @@ class Found(NamedTuple):
 class Kernel:
     """One kernel with everything that was read of it."""
 
-    def __init__(self, context: Context, deps: Dependencies, reading: Reading, facts: Facts, spans: Spans) -> None:
+    def __init__(
+        self, context: Context, deps: Dependencies, reading: Reading, facts: Facts, spans: Spans
+    ) -> None:
         self.context = context
         self.deps = deps
         self.reading = reading
         self.facts = facts
         self.spans = spans
 
-    def at_events(self, concept: str, events: Iterable[Event], operand: str = "") -> Iterator[Found]:
+    def at_events(
+        self, concept: str, events: Iterable[Event], operand: str = ""
+    ) -> Iterator[Found]:
         """Places of the statements of some events."""
         events = list(events)
         for place in self.spans.places(event.statement for event in events):
             yield self.at(concept, place, events, operand)
 
-    def at(self, concept: str, place: Place, events: Iterable[Event] = (), operand: str = "", detail: str = "") -> Found:
+    def at(
+        self,
+        concept: str,
+        place: Place,
+        events: Iterable[Event] = (),
+        operand: str = "",
+        detail: str = "",
+    ) -> Found:
         """A finding at a place, with the events that happened in it."""
         inside = {statement.place for statement in place.core}
         mine = tuple(event for event in events if event.statement.place in inside)
         return Found(concept, place, place.lines, operand, detail, mine)
 
-    def outside(self, concept: str, lines: Lines, why: str, *, detail: str = "", operand: str = "") -> Found:
+    def outside(
+        self, concept: str, lines: Lines, why: str, *, detail: str = "", operand: str = ""
+    ) -> Found:
         """A finding in the builder or the signature."""
         return Found(concept, None, lines, operand, detail, because=((why, lines),))
 

@@ -13,7 +13,9 @@ from srcmap.anatomy.tree import Stmt
 
 def tensor_memory(kernel: Kernel) -> Iterator[Found]:
     """The runs of `T.alloc_tmem`."""
-    statements = [statement for statement in kernel.context.statements if _allocates(kernel, statement)]
+    statements = [
+        statement for statement in kernel.context.statements if _allocates(kernel, statement)
+    ]
     yield from (kernel.at("tmem-alloc", place) for place in kernel.spans.places(statements))
 
 
@@ -31,7 +33,8 @@ def barrier_waits(kernel: Kernel) -> Iterator[Found]:
     signalled = {
         base
         for product in kernel.reading.products.values()
-        if (barrier := ops.keyword(product.call, "mbar")) is not None and (base := base_name(barrier))
+        if (barrier := ops.keyword(product.call, "mbar")) is not None
+        and (base := base_name(barrier))
     }
     for statement in kernel.context.statements:
         call = kernel.context.call(statement)

@@ -59,7 +59,8 @@ def _replaces_infinity(kernel: Kernel, node: ast.AST, tiles: set[str]) -> bool:
                 return True
     if isinstance(node, ast.If) and _tests_maximum(kernel, node.test, tiles):
         return any(
-            isinstance(below, ast.Assign) and kernel.context.buffer(below.targets[0]) in tiles for below in node.body
+            isinstance(below, ast.Assign) and kernel.context.buffer(below.targets[0]) in tiles
+            for below in node.body
         )
     return False
 
@@ -67,7 +68,11 @@ def _replaces_infinity(kernel: Kernel, node: ast.AST, tiles: set[str]) -> bool:
 def _test_of(kernel: Kernel, node: ast.AST) -> ast.expr | None:
     if isinstance(node, ast.IfExp):
         return node.test
-    if isinstance(node, ast.Call) and ops.EXPRESSIONS.get(kernel.context.name(node) or "") == "choice" and node.args:
+    if (
+        isinstance(node, ast.Call)
+        and ops.EXPRESSIONS.get(kernel.context.name(node) or "") == "choice"
+        and node.args
+    ):
         return node.args[0]
     return None
 
@@ -77,5 +82,7 @@ def _tests_maximum(kernel: Kernel, test: ast.expr, tiles: set[str]) -> bool:
         return False
     sides = (test.left, *test.comparators)
     at = kernel.context.top[0]
-    huge = any((value := kernel.deps.fold(side, at)) is not None and value <= -1e4 for side in sides)
+    huge = any(
+        (value := kernel.deps.fold(side, at)) is not None and value <= -1e4 for side in sides
+    )
     return huge and any(kernel.context.buffer(side) in tiles for side in sides)

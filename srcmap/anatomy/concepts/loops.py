@@ -18,7 +18,9 @@ def kernel_grid(kernel: Kernel) -> Iterator[Found]:
         node = region.node
         assert isinstance(node, ast.With)
         last = max(_end(item.optional_vars or item.context_expr) for item in node.items)
-        yield Found("kernel-grid", Place(node.lineno, last, region, (region,)), Lines(node.lineno, last))
+        yield Found(
+            "kernel-grid", Place(node.lineno, last, region, (region,)), Lines(node.lineno, last)
+        )
 
 
 def kv_loop(kernel: Kernel) -> Iterator[Found]:
@@ -79,12 +81,20 @@ def _bound_place(kernel: Kernel, loop: Stmt, which: int) -> Place | Lines | None
     if len(statements) == 1:
         return _with_feeders(kernel, kernel.spans.place(statements[0]))
     tree = _common_tree(statements)
-    return _with_feeders(kernel, kernel.spans.place(tree)) if tree is not None else kernel.spans.run(statements)
+    return (
+        _with_feeders(kernel, kernel.spans.place(tree))
+        if tree is not None
+        else kernel.spans.run(statements)
+    )
 
 
 def _outer_lines(kernel: Kernel, definition: Definition) -> Lines | None:
     """A stop counted in the builder: a number of blocks, not a plain length."""
-    if definition.value is None or definition.node is None or not _counts_blocks(kernel, definition.value):
+    if (
+        definition.value is None
+        or definition.node is None
+        or not _counts_blocks(kernel, definition.value)
+    ):
         return None
     return Lines(definition.line, definition.node.end_lineno or definition.line)
 
@@ -94,7 +104,11 @@ def _bound_name(kernel: Kernel, loop: Stmt, bound: ast.expr | None) -> str | Non
     if isinstance(bound, ast.Name):
         return bound.id
     first = bound.args[0] if isinstance(bound, ast.Call) and bound.args else None
-    if isinstance(first, ast.Name) and isinstance(bound, ast.Call) and kernel.context.name(bound) == "ceildiv":
+    if (
+        isinstance(first, ast.Name)
+        and isinstance(bound, ast.Call)
+        and kernel.context.name(bound) == "ceildiv"
+    ):
         values = [d.value for d in kernel.deps.definitions(first.id, loop) if d.value is not None]
         if any(_counts_blocks(kernel, value) for value in values):
             return first.id
@@ -119,7 +133,9 @@ def _with_feeders(kernel: Kernel, place: Place) -> Place:
 
     def accepts(statement: Stmt) -> bool:
         if statement.kind == "if":
-            return _sets_only_scalars(kernel, statement) and _read_only_here(kernel, statement, place)
+            return _sets_only_scalars(kernel, statement) and _read_only_here(
+                kernel, statement, place
+            )
         return (
             statement.kind == "simple"
             and isinstance(statement.node, (ast.Assign, ast.AnnAssign))
@@ -142,7 +158,9 @@ def _read_only_here(kernel: Kernel, statement: Stmt, place: Place) -> bool:
     """Whether what a statement sets is read by the place (directly or by another feeder) and nowhere else."""
     block = place.anchor.block
     low, high = statement.index, place.anchor.index
-    readers = {r for name in kernel.spans.written(statement) for r in kernel.spans.readers.get(name, ())}
+    readers = {
+        r for name in kernel.spans.written(statement) for r in kernel.spans.readers.get(name, ())
+    }
     tops = {kernel.spans._top_in(reader, block) for reader in readers if reader is not statement}
     tops = {top for top in tops if top is not statement}
     return bool(tops) and all(top is not None and low < top.index <= high for top in tops)
@@ -156,10 +174,16 @@ def _sets_only_scalars(kernel: Kernel, statement: Stmt) -> bool:
 
 
 def _start_definitions(kernel: Kernel, loop: Stmt, start: ast.expr | None) -> list[Definition]:
-    names = [node.id for node in ast.walk(start) if isinstance(node, ast.Name)] if start is not None else []
+    names = (
+        [node.id for node in ast.walk(start) if isinstance(node, ast.Name)]
+        if start is not None
+        else []
+    )
     if not names:
         names = _starts_in_key_address(kernel, loop)
-    found = [d for name in names for d in kernel.deps.definitions(name, loop) if d.statement is not None]
+    found = [
+        d for name in names for d in kernel.deps.definitions(name, loop) if d.statement is not None
+    ]
     return [d for d in found if d.atom.origin == "scalar" and _is_window_start(kernel, d)]
 
 

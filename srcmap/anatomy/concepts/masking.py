@@ -36,7 +36,11 @@ class Masks:
     @cached_property
     def writes(self) -> list[MaskWrite]:
         """Mask writes in reading order."""
-        found = [write for statement in self.kernel.context.statements if (write := self._write(statement))]
+        found = [
+            write
+            for statement in self.kernel.context.statements
+            if (write := self._write(statement))
+        ]
         return [write for write in found if write.comparisons]
 
     @cached_property
@@ -46,7 +50,11 @@ class Masks:
         held: dict[str, set[str]] = {}
         for write in self.kernel.reading.writes:
             held.setdefault(write.buffer, set()).update(write.value)
-        masks = {name for name, tags in held.items() if "neg" in tags and tags <= {"neg", "zero", "inv", "one", "num"}}
+        masks = {
+            name
+            for name, tags in held.items()
+            if "neg" in tags and tags <= {"neg", "zero", "inv", "one", "num"}
+        }
         changed = True
         while changed:
             joined = {name for name in masks - tiles if self._flows_into(name, tiles)}
@@ -85,7 +93,9 @@ class Masks:
         if not hidden:
             return None
         guards = self._guards(statement)
-        return self._make(statement, hidden[0], comparisons + (guards if not comparisons else []), axes)
+        return self._make(
+            statement, hidden[0], comparisons + (guards if not comparisons else []), axes
+        )
 
     def _is_score(self, target: ast.expr) -> bool:
         buffer = self.kernel.context.buffer(target)
@@ -100,7 +110,9 @@ class Masks:
         for node in ast.walk(value):
             if not isinstance(node, (ast.Call, ast.IfExp)):
                 continue
-            parts = arms(self.kernel.context.name(node) if isinstance(node, ast.Call) else None, node)
+            parts = arms(
+                self.kernel.context.name(node) if isinstance(node, ast.Call) else None, node
+            )
             if parts is None:
                 continue
             test, then, other = parts
@@ -115,7 +127,9 @@ class Masks:
         for leaf, hides in ((other, False), (kept, True)):
             if hidden_leaf(self.kernel.deps, leaf, statement):
                 comparisons = list(self.flat.comparisons(mask, statement, hides=hides))
-                return self._make(statement, leaf, comparisons, self.flat.axes_of(target, statement))
+                return self._make(
+                    statement, leaf, comparisons, self.flat.axes_of(target, statement)
+                )
         return None
 
     def _guarded(self, statement: Stmt, target: ast.expr, value: ast.expr) -> MaskWrite | None:
@@ -123,14 +137,22 @@ class Masks:
         if not self._is_score(target) or not hidden_leaf(self.kernel.deps, value, statement):
             return None
         comparisons = self._guards(statement)
-        return self._make(statement, value, comparisons, self.flat.axes_of(target, statement)) if comparisons else None
+        return (
+            self._make(statement, value, comparisons, self.flat.axes_of(target, statement))
+            if comparisons
+            else None
+        )
 
     def _guards(self, statement: Stmt) -> list[Comparison]:
         """Comparisons of the tests around a statement, as far as these hold only the mask."""
         found: list[Comparison] = []
         child = statement
         for parent in statement.ancestors():
-            if parent.uid in self.kernel.spans.stops or parent.kind == "with" or self._does_more(parent):
+            if (
+                parent.uid in self.kernel.spans.stops
+                or parent.kind == "with"
+                or self._does_more(parent)
+            ):
                 break
             if isinstance(parent.node, ast.If) and self._decides(parent):
                 found += self.flat.comparisons(parent.node.test, parent, hides=child.arm == "body")
@@ -145,7 +167,9 @@ class Masks:
         atoms = self.kernel.deps.atoms(statement.node.test, statement, lookups=True)
         return any(atom.origin in ("grid", "loop", "lookup") for atom in atoms)
 
-    def _make(self, statement: Stmt, value: ast.expr, comparisons: list[Comparison], axes: Axes) -> MaskWrite:
+    def _make(
+        self, statement: Stmt, value: ast.expr, comparisons: list[Comparison], axes: Axes
+    ) -> MaskWrite:
         kinds = frozenset(self.flat.classify(comparison, axes) for comparison in comparisons)
         return MaskWrite(statement, kinds, value, tuple(comparisons))
 
@@ -154,7 +178,9 @@ def masks(kernel: Kernel) -> Iterator[Found]:
     """Causal, window, padding and boundary masks, and the hidden values."""
     known = Masks(kernel)
     for concept in ("causal-mask", "window-mask", "padding-mask", "boundary-mask"):
-        statements = [write.statement for write in known.writes if concept in concepts_of(write.kinds)]
+        statements = [
+            write.statement for write in known.writes if concept in concepts_of(write.kinds)
+        ]
         for place in kernel.spans.places(statements, join=False, merge=False):
             yield kernel.at(concept, place)
     for write in known.writes:
@@ -188,7 +214,10 @@ def _value(kernel: Kernel, write: MaskWrite) -> Iterator[Found]:
 
 def _definition_lines(definition: Definition) -> Lines:
     node = definition.node
-    return Lines(definition.line, (node.end_lineno or definition.line) if node is not None else definition.line)
+    return Lines(
+        definition.line,
+        (node.end_lineno or definition.line) if node is not None else definition.line,
+    )
 
 
 def _input_masks(kernel: Kernel, known: Masks) -> Iterator[Found]:
@@ -202,7 +231,10 @@ def _input_masks(kernel: Kernel, known: Masks) -> Iterator[Found]:
                 tables.setdefault((kind, table), []).append(write.statement)
     for event in kernel.facts.events("MASK-AFTER-EXP"):
         for tag, _ in event.because:
-            if tag.startswith("L:") and tag[2:] not in kernel.facts.value_tensors | kernel.facts.key_tensors:
+            if (
+                tag.startswith("L:")
+                and tag[2:] not in kernel.facts.value_tensors | kernel.facts.key_tensors
+            ):
                 tables.setdefault(("mask", tag[2:]), []).append(event.statement)
     for (kind, table), users in tables.items():
         yield from parameter_line(kernel, f"{kind}-param", table)

@@ -17,7 +17,9 @@ from srcmap.model import Lines
 
 def softmax_scale(kernel: Kernel) -> Iterator[Found]:
     """The factor that scores or the maximum are multiplied with before the exponential."""
-    scaled = [event for event in kernel.facts.events("SCALE", "MAX-NEG") if _scales_scores(kernel, event)]
+    scaled = [
+        event for event in kernel.facts.events("SCALE", "MAX-NEG") if _scales_scores(kernel, event)
+    ]
     seen: set[Lines] = set()
     for event in scaled:
         for name in _factors(kernel, event.statement):
@@ -64,7 +66,11 @@ def _is_scalar(kernel: Kernel, name: str) -> bool:
 
 def _assignments(kernel: Kernel, name: str, at: Stmt) -> Iterator[Lines]:
     """Lines of the assignment of a factor; the whole `if` when both arms set it."""
-    definitions = [d for d in kernel.deps.definitions(name, at) if d.node is not None and d.atom.origin == "scalar"]
+    definitions = [
+        d
+        for d in kernel.deps.definitions(name, at)
+        if d.node is not None and d.atom.origin == "scalar"
+    ]
     if not definitions:
         return
     whole = _common_if(kernel, definitions)
@@ -86,7 +92,10 @@ def _common_if(kernel: Kernel, definitions: list[Definition]) -> Lines | None:
     for scope in kernel.context.root.scopes:
         for node in ast.walk(scope):
             if isinstance(node, ast.If) and node.orelse and last.line <= (node.end_lineno or 0):
-                arms = [{id(below) for step in arm for below in ast.walk(step)} for arm in (node.body, node.orelse)]
+                arms = [
+                    {id(below) for step in arm for below in ast.walk(step)}
+                    for arm in (node.body, node.orelse)
+                ]
                 if all(arm & nodes for arm in arms):
                     return Lines(node.lineno, node.end_lineno or node.lineno)
     return None
@@ -122,10 +131,16 @@ def _before_loops(kernel: Kernel, statement: Stmt) -> bool:
 def products(kernel: Kernel) -> Iterator[Found]:
     """The two matrix products; the second with the load of the values right before it."""
     queries = [product.statement for product in kernel.facts.qk_products]
-    yield from (kernel.at("qk-gemm", place, kernel.facts.events("QK")) for place in _calls(kernel, queries))
+    yield from (
+        kernel.at("qk-gemm", place, kernel.facts.events("QK")) for place in _calls(kernel, queries)
+    )
     for place in _by_probabilities(kernel):
-        inside = [product for product in kernel.facts.pv_products if product.statement in place.core]
-        taken = kernel.spans.extend_back(place, lambda s, p=inside: _loads_values(kernel, s, p), across_barriers=False)
+        inside = [
+            product for product in kernel.facts.pv_products if product.statement in place.core
+        ]
+        taken = kernel.spans.extend_back(
+            place, lambda s, p=inside: _loads_values(kernel, s, p), across_barriers=False
+        )
         yield kernel.at("pv-gemm", taken, kernel.facts.events("PV"))
 
 
@@ -148,7 +163,11 @@ def _loads_values(kernel: Kernel, statement: Stmt, inside: list[Product]) -> boo
     for product in inside:
         side = product.right if "prob" in product.left else product.left
         wanted |= tensors(side)
-    names = {access.name for access in kernel.reading.loads.values() if _within(access.statement, statement)}
+    names = {
+        access.name
+        for access in kernel.reading.loads.values()
+        if _within(access.statement, statement)
+    }
     return bool(names & wanted) and all(
         kernel.spans._is_staging(below) or kernel.context.is_noise(below)
         for below in statement.walk()
@@ -164,7 +183,9 @@ def row_max(kernel: Kernel) -> Iterator[Found]:
     """Save the old maximum, reduce, merge; on Ascend the negated, scaled maximum may be kept."""
     negated = kernel.facts.tiles_with("nmax")
     events = kernel.facts.events("REDUCE-MAX", "MAX-MERGE", in_loop=True)
-    events += [event for event in kernel.facts.events("MAX-NEG", in_loop=True) if event.target in negated]
+    events += [
+        event for event in kernel.facts.events("MAX-NEG", in_loop=True) if event.target in negated
+    ]
     saves = {event.statement for event in kernel.facts.events("SAVE-MAX")}
     tiles = kernel.facts.tiles_with("max", "nmax")
     resets = {
@@ -173,16 +194,22 @@ def row_max(kernel: Kernel) -> Iterator[Found]:
         if write.buffer in tiles and write.value and write.value.keys() <= {"neg", "pos"}
     }
     for place in kernel.spans.places(event.statement for event in events):
-        yield kernel.at("row-max", kernel.spans.extend_back(place, lambda s: s in saves | resets), events)
+        yield kernel.at(
+            "row-max", kernel.spans.extend_back(place, lambda s: s in saves | resets), events
+        )
 
 
 def rescaling(kernel: Kernel) -> Iterator[Found]:
     """Rescale factor, probabilities, row sum, denominator and the rescaled accumulator."""
     facts = kernel.facts
-    yield from _with_broadcast(kernel, "rescale-factor", facts.events("M-M", "RESCALE", in_loop=True))
+    yield from _with_broadcast(
+        kernel, "rescale-factor", facts.events("M-M", "RESCALE", in_loop=True)
+    )
     yield from _with_broadcast(kernel, "probability", facts.events("S-M", "PROB", in_loop=True))
     yield from kernel.at_events("row-sum", facts.events("ROWSUM", in_loop=True))
-    yield from _with_broadcast(kernel, "denominator", facts.events("DENOM-RESCALE", "DENOM-ADD", in_loop=True))
+    yield from _with_broadcast(
+        kernel, "denominator", facts.events("DENOM-RESCALE", "DENOM-ADD", in_loop=True)
+    )
     yield from _with_broadcast(kernel, "acc-rescale", facts.events("ACC-RESCALE", in_loop=True))
     yield from kernel.at_events("check-inf", facts.events("CHECK-INF"))
     yield from kernel.at_events("mask-after-exp", facts.events("MASK-AFTER-EXP"))
@@ -198,7 +225,9 @@ def _take_broadcast(kernel: Kernel, place: Place) -> Place:
     before = kernel.spans.previous(place)
     if before is None or place.arm or kernel.context.call_name(before) not in _BROADCASTS:
         return place
-    if not kernel.spans.feeds(before, place.anchor, set(place.core)) and not _feeds_core(kernel, before, place):
+    if not kernel.spans.feeds(before, place.anchor, set(place.core)) and not _feeds_core(
+        kernel, before, place
+    ):
         return place
     return Place(before.lines.first, place.last, place.anchor, (before, *place.core))
 
@@ -208,7 +237,9 @@ _BROADCASTS = {"tile.broadcast", "tile.brcb", "tile.brcb_experiment"}
 
 def _feeds_core(kernel: Kernel, before: Stmt, place: Place) -> bool:
     written = kernel.spans.written(before)
-    return any(core in kernel.spans.readers.get(name, ()) for name in written for core in place.core)
+    return any(
+        core in kernel.spans.readers.get(name, ()) for name in written for core in place.core
+    )
 
 
 def normalising(kernel: Kernel) -> Iterator[Found]:
@@ -223,7 +254,11 @@ def sink(kernel: Kernel) -> Iterator[Found]:
     if not any(event.kind in ("SINK-ADD",) for event in events):
         return
     makers = {maker for event in events for tag, maker in event.because if tag.startswith("L:")}
-    loads = [statement for uid in sorted(makers) if (statement := kernel.facts.statement(uid)) is not None]
+    loads = [
+        statement
+        for uid in sorted(makers)
+        if (statement := kernel.facts.statement(uid)) is not None
+    ]
     yield from (kernel.at("sink-load", place) for place in kernel.spans.places(loads))
     yield from _with_broadcast(kernel, "sink-epilogue", events)
 
@@ -244,12 +279,18 @@ def epilogue(kernel: Kernel) -> Iterator[Found]:
 def stored_runs(kernel: Kernel, concept: str, statements: list[Stmt]) -> Iterator[Found]:
     """Stores, back over the copies that lead to them."""
     for place in kernel.spans.places(statements):
-        yield kernel.at(concept, kernel.spans.extend_back(place, lambda s, p=place: is_staging_copy(kernel, s)))
+        yield kernel.at(
+            concept, kernel.spans.extend_back(place, lambda s, p=place: is_staging_copy(kernel, s))
+        )
 
 
 def is_staging_copy(kernel: Kernel, statement: Stmt) -> bool:
     """A copy (or one-line copying loop) from tile to tile of an accumulator or its like."""
-    inner = [below for below in statement.walk() if below.kind == "simple" and not kernel.context.is_noise(below)]
+    inner = [
+        below
+        for below in statement.walk()
+        if below.kind == "simple" and not kernel.context.is_noise(below)
+    ]
     if len(inner) != 1 or not kernel.spans._is_staging(inner[0]):
         return False
     writes = [write for write in kernel.reading.writes if write.statement is inner[0]]

@@ -15,7 +15,11 @@ from srcmap.model import Lines
 def partials(kernel: Kernel) -> Iterator[Found]:
     """The partial log-sum-exp and output, when a later region reads what is stored."""
     handed = kernel.facts.handed_on
-    lse = [access for access in kernel.facts.stores if access.name in handed and _is_lse(kernel, access)]
+    lse = [
+        access
+        for access in kernel.facts.stores
+        if access.name in handed and _is_lse(kernel, access)
+    ]
     computed = [event.statement for event in kernel.facts.events("LSE", "LSE-LOG")] if lse else []
     stores = [access.statement for access in lse]
     for place in kernel.spans.places([*computed, *stores]):
@@ -40,7 +44,9 @@ def combine(kernel: Kernel) -> Iterator[Found]:
     region_keys = {event.region for event in events}
     for region in dict.fromkeys(kernel.facts.region_of(key) for key in sorted(region_keys)):
         if region is not None and not _also_attention(kernel, region):
-            yield Found("combine", kernel.spans.place(region), _without_trailing_noise(kernel, region))
+            yield Found(
+                "combine", kernel.spans.place(region), _without_trailing_noise(kernel, region)
+            )
     steps = {
         "combine-max": ("COMBINE-MAX",),
         "combine-logsumexp": ("COMBINE-EXP", "COMBINE-SUM", "COMBINE-LOG", "COMBINE-LSE"),
@@ -53,7 +59,9 @@ def combine(kernel: Kernel) -> Iterator[Found]:
 
 
 def _also_attention(kernel: Kernel, region: Stmt) -> bool:
-    return any(kernel.context.region_of(event.statement) is region for event in kernel.facts.events("PROB"))
+    return any(
+        kernel.context.region_of(event.statement) is region for event in kernel.facts.events("PROB")
+    )
 
 
 def _without_trailing_noise(kernel: Kernel, region: Stmt) -> Lines:
@@ -73,4 +81,6 @@ def _stages(kernel: Kernel, statement: Stmt, place: Place) -> bool:
     """A one-line load of what only this step reads."""
     if is_staging_copy(kernel, statement):
         return False
-    return kernel.spans._can_feed(statement) and kernel.spans.feeds(statement, place.anchor, set(place.core))
+    return kernel.spans._can_feed(statement) and kernel.spans.feeds(
+        statement, place.anchor, set(place.core)
+    )
