@@ -191,7 +191,8 @@ def _read_files(
     contents = {path: _content(checkout, path) for path in paths}
     data = {path: c for path, c in contents.items() if isinstance(c, bytes)}
     files: dict[str, _Read | Note] = {p: c for p, c in contents.items() if isinstance(c, Note)}
-    anatomies = _with_cache(data, workers) if read is None else _serially(data, read)
+    beside = {path: _neighbours(checkout, path, content) for path, content in data.items()}
+    anatomies = _with_cache(data, beside, workers) if read is None else _serially(data, read)
     for path, answer in anatomies.items():
         files[path] = answer if isinstance(answer, Note) else _read_file(data[path], answer)
     return files
@@ -202,6 +203,21 @@ def _content(checkout: Tree, path: str) -> bytes | Note:
         return checkout.read(path)
     except (OSError, SrcmapError) as error:
         return _unreadable(path, error)
+
+
+def _neighbours(checkout: Tree, path: str, data: bytes) -> dict[str, bytes]:
+    """Read the files of the same folder that a Python file imports helpers from."""
+    from srcmap.anatomy.beside import neighbours_wanted
+
+    if not path.endswith(".py"):
+        return {}
+    folder = path.rpartition("/")[0]
+    found: dict[str, bytes] = {}
+    for name in neighbours_wanted(data):
+        content = _content(checkout, f"{folder}/{name}" if folder else name)
+        if isinstance(content, bytes):
+            found[name] = content
+    return found
 
 
 def _read_file(data: bytes, anatomy: FileAnatomy) -> _Read:
@@ -239,16 +255,21 @@ def _judged(
         return Note("maps.crashed", {"path": path, "error": f"{type(error).__name__}: {error}"})
 
 
-def _with_cache(data: dict[str, bytes], workers: int) -> dict[str, FileAnatomy | Note]:
+def _with_cache(
+    data: dict[str, bytes], beside: dict[str, dict[str, bytes]], workers: int
+) -> dict[str, FileAnatomy | Note]:
     kept = Cache(cache_folder() / "anatomy", FileAnatomy)
     mark = fingerprint()
     answers: dict[str, FileAnatomy | Note] = {}
-    cold: dict[str, bytes] = {}
-    keys = {path: key_of(mark, path, blob_id(content)) for path, content in data.items()}
+    cold: dict[str, _Task] = {}
+    keys = {
+        path: key_of(mark, path, blob_id(content), *map(blob_id, beside[path].values()))
+        for path, content in data.items()
+    }
     for path, content in data.items():
         known = kept.get(keys[path])
         if known is None:
-            cold[path] = content
+            cold[path] = _Task(path, content, beside[path])
         else:
             answers[path] = known
     for path, answer in _read_cold(cold, workers):
@@ -258,11 +279,19 @@ def _with_cache(data: dict[str, bytes], workers: int) -> dict[str, FileAnatomy |
     return answers
 
 
+class _Task(NamedTuple):
+    """One file to read, with the neighbours that it imports from."""
+
+    path: str
+    data: bytes
+    beside: dict[str, bytes]
+
+
 _PAYS_FROM = 6
 """Cold files from which a second process earns back its start."""
 
 
-def _read_cold(cold: dict[str, bytes], workers: int) -> Iterator[tuple[str, FileAnatomy | Note]]:
+def _read_cold(cold: dict[str, _Task], workers: int) -> Iterator[tuple[str, FileAnatomy | Note]]:
     left = dict(cold)
     if workers > 1 and len(cold) >= _PAYS_FROM:
         try:
@@ -272,24 +301,23 @@ def _read_cold(cold: dict[str, bytes], workers: int) -> Iterator[tuple[str, File
         except (OSError, ImportError, RuntimeError) as error:
             # No semaphores here, or a process was killed: one process can do it too.
             _log.debug("reading on in one process: %s", error)
-    for item in left.items():
-        yield item[0], _anatomy_of(item)
+    for path, task in left.items():
+        yield path, _anatomy_of(task)
 
 
-def _in_processes(cold: dict[str, bytes], workers: int) -> Iterator[tuple[str, FileAnatomy | Note]]:
+def _in_processes(cold: dict[str, _Task], workers: int) -> Iterator[tuple[str, FileAnatomy | Note]]:
     from concurrent.futures import ProcessPoolExecutor
 
     # Large files first, so that no process is left with one at the end.
-    tasks = sorted(cold.items(), key=lambda item: -len(item[1]))
+    tasks = sorted(cold.values(), key=lambda task: -len(task.data))
     with ProcessPoolExecutor(min(workers, len(tasks))) as pool:
-        yield from zip((path for path, _ in tasks), pool.map(_anatomy_of, tasks), strict=True)
+        yield from zip((task.path for task in tasks), pool.map(_anatomy_of, tasks), strict=True)
 
 
-def _anatomy_of(item: tuple[str, bytes]) -> FileAnatomy | Note:
+def _anatomy_of(task: _Task) -> FileAnatomy | Note:
     from srcmap.anatomy import read_source
 
-    path, data = item
-    return _judged(data, path, read_source)
+    return _judged(task.data, task.path, lambda data, path: read_source(data, path, task.beside.get))
 
 
 def default_workers() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from srcmap.anatomy.concepts.base import Kernel
-from srcmap.model import Absence, Note, Site
+from srcmap.model import Absence, Note
 
 ATTENTION = (
     "softmax-scale", "query-offset", "loop-range", "window-start", "causal-mask", "window-mask", "boundary-mask",
@@ -41,9 +41,8 @@ SOFTMAX_ROLES = {
 }
 
 
-def absences(kernel: Kernel, sites: tuple[Site, ...]) -> tuple[Absence, ...]:
-    """Concepts that could be here by the kernel's class and are not."""
-    have = {site.concept for site in sites}
+def absences(kernel: Kernel, have: set[str]) -> tuple[Absence, ...]:
+    """Concepts that could be here by the kernel's class and are not; `have` are those found."""
     doubtful = touched_by_unread(kernel)
     return tuple(
         Absence(concept=concept, reason=_reason(kernel, concept, doubtful), judged=not doubtful)

@@ -7,6 +7,7 @@ Only helpers that return a value are taken over; statements of another file have
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -51,9 +52,12 @@ def read_beside(tree: ast.Module, sibling: Sibling | None) -> Beside:
     return Beside(functions, aliases, frozenset(runners))
 
 
-def siblings_named(tree: ast.Module) -> list[str]:
-    """File names that `read_beside` would ask for, sorted."""
-    return sorted(f"{module}.py" for module in _local_imports(tree))
+_IMPORT = re.compile(rb"^[ \t]*from[ \t]+\.?(\w+)[ \t]+import\b", re.MULTILINE)
+
+
+def neighbours_wanted(data: bytes) -> list[str]:
+    """File names that `read_beside` may ask for, without parsing: sorted, some may not exist."""
+    return sorted({f"{name.decode()}.py" for name in _IMPORT.findall(data)} - {"torch.py", "tilelang.py"})
 
 
 def _local_imports(tree: ast.Module) -> dict[str, dict[str, str]]:

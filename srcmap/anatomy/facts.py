@@ -35,6 +35,8 @@ class Facts:
         self.context = context
         self.deps = deps
         self.reading = reading
+        self.guessed = False
+        """Whether query and key were told apart by their order in the signature alone."""
 
     # classes
 
@@ -146,6 +148,7 @@ class Facts:
             looks_up = self._looks_up(product.left), self._looks_up(product.right)
             if looks_up[0] != looks_up[1]:
                 return self._as_operands(product, key_left=looks_up[0])
+            self.guessed = True
         key_left = moves[0] > moves[1] or (
             moves[0] == moves[1] and self._first_in_signature(product)
         )

@@ -12,6 +12,7 @@ from srcmap.anatomy.concepts.disabled import disabled_checks
 from srcmap.anatomy.context import Context
 from srcmap.anatomy.deeds import deeds
 from srcmap.anatomy.deps import Dependencies
+from srcmap.anatomy.doubt import Doubts, settle
 from srcmap.anatomy.facts import Facts
 from srcmap.anatomy.flow import Flow
 from srcmap.anatomy.kernels import KernelRoot
@@ -75,14 +76,15 @@ def read_kernel(
             Found("check-inf-disabled", None, lines)
             for lines in disabled_checks(kernel, file.lines)
         ]
-    sites = _sites(kernel, _distinct(found), file, definitions)
+    sites, ambiguities = settle(_sites(kernel, _distinct(found), file, definitions))
     function = root.function
     return KernelAnatomy(
         qualname=qualname,
         kind="other" if kind == "cleaner" else kind,
         lines=Lines(function.lineno, function.end_lineno or function.lineno),
         sites=sites,
-        absences=absences(kernel, sites),
+        absences=absences(kernel, {one.concept for one in (*sites, *ambiguities)}),
+        ambiguities=ambiguities,
         deeds=deeds(kernel),
         unread=tuple(
             UnreadCall(name=unread.name, lines=unread.statement.lines)
@@ -101,7 +103,7 @@ def _distinct(found: list[Found]) -> list[Found]:
 def _sites(
     kernel: Kernel, found: list[Found], file: PythonFile, definitions: Definitions
 ) -> tuple[Site, ...]:
-    labels = Labeller(kernel).label(found)
+    labels, doubts = Labeller(kernel).label(found), Doubts(kernel)
     sites = [
         Site(
             concept=one.concept,
@@ -109,7 +111,7 @@ def _sites(
             lines=one.lines,
             context=leading_comments(file, one.lines),
             qualname=definitions.around(one.lines.first),
-            confidence=one.confidence,
+            confidence=doubts.confidence(one),
             detail=one.detail,
             proof=premises(kernel, one),
         )

@@ -24,6 +24,9 @@ def premises(kernel: Kernel, found: Found) -> tuple[Premise, ...]:
         seen.add(key)
         chain[event.kind, event.statement.lines.first] = _premise(event)
         pending += _makers(kernel, event)
+    if not chain:
+        rule = f"roles.rule-{found.concept}"
+        chain[rule, found.lines.first] = Premise(note=Note(rule), lines=found.lines)
     return tuple(sorted(chain.values(), key=lambda premise: (premise.lines, premise.note.key)))
 
 

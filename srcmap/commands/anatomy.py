@@ -149,7 +149,7 @@ def _read(path: Path) -> Outcome:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device may never end
             return Unread(shown, Note("anatomy.not-a-file"))
         data = path.read_bytes()
-        return Read(shown, read_source(data, shown), collect.source_lines(data))
+        return Read(shown, read_source(data, shown, collect.neighbour_of(path)), collect.source_lines(data))
     except OSError as error:
         return Unread(shown, _why(error))
     except ParseError as error:

@@ -10,7 +10,7 @@ from srcmap.render.interface import CodeLine, Excerpt, Place, Row
 from srcmap.render.links import permalink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import TypeAlias
 
@@ -243,6 +243,19 @@ def code(
         for number in sorted(shown)
         if 1 <= number <= len(lines)
     )
+
+
+def neighbour_of(path: Path) -> Callable[[str], bytes | None]:
+    """Give the bytes of files in the folder of `path`, by name; None for what is not a file there."""
+
+    def read(name: str) -> bytes | None:
+        other = path.parent / name
+        try:
+            return other.read_bytes() if other.is_file() else None
+        except OSError:
+            return None
+
+    return read
 
 
 def roles_by_line(anatomy: FileAnatomy, lang: str) -> dict[int, tuple[str, ...]]:
