@@ -151,12 +151,4 @@ def _missing(
     if unread:
         note = Note("maps.unread-calls", {"calls": ", ".join(unread)})
         return Missing(reason=note, near=near, judged=False)
-    return Missing(reason=_premise_that_failed(concept), near=near)
-
-
-def _premise_that_failed(concept: str) -> Note:
-    """Say what the kernel would have to do; a concept without such a sentence gets a plain one."""
-    from srcmap.i18n import known
-
-    key = f"maps.none.{concept}"
-    return Note(key if known(key, "en") else "maps.nothing-does-it")
+    return Missing(reason=Note("maps.nothing-does-it"), near=near)

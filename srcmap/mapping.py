@@ -317,7 +317,9 @@ def _in_processes(cold: dict[str, _Task], workers: int) -> Iterator[tuple[str, F
 def _anatomy_of(task: _Task) -> FileAnatomy | Note:
     from srcmap.anatomy import read_source
 
-    return _judged(task.data, task.path, lambda data, path: read_source(data, path, task.beside.get))
+    return _judged(
+        task.data, task.path, lambda data, path: read_source(data, path, task.beside.get)
+    )
 
 
 def default_workers() -> int:
@@ -457,12 +459,17 @@ def _labels(sites: Sequence[Site], kernels: Sequence[KernelAnatomy]) -> list[str
 
 def _roles(kernels: Sequence[KernelAnatomy]) -> list[str]:
     """`kernel=whole` beside one that splits; numbers where nothing else tells kernels apart."""
-    if len(kernels) < 2:
-        return [""] * len(kernels)
-    splits = [any(s.concept in _SPLITTING for s in kernel.sites) for kernel in kernels]
-    if len(kernels) == 2 and sum(splits) == 1:
-        return ["" if split else "kernel=whole" for split in splits]
-    return [f"kernel={number}" for number in range(1, len(kernels) + 1)]
+    # What stands outside kernels is one entry of the kind `file`, and needs no telling apart.
+    real = [kernel for kernel in kernels if kernel.kind != "file"]
+    splits = [any(s.concept in _SPLITTING for s in kernel.sites) for kernel in real]
+    if len(real) < 2:
+        names = [""] * len(real)
+    elif len(real) == 2 and sum(splits) == 1:
+        names = ["" if split else "kernel=whole" for split in splits]
+    else:
+        names = [f"kernel={number}" for number in range(1, len(real) + 1)]
+    named = iter(names)
+    return ["" if kernel.kind == "file" else next(named) for kernel in kernels]
 
 
 _SPLITTING = frozenset({"split-range", "partial-output"})

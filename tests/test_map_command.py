@@ -61,15 +61,14 @@ class Tree:
         return self.files[path]
 
 
-def anatomy_of(item: tuple[str, bytes]) -> FileAnatomy:
-    path, data = item
-    line = data.split(b"\n").index(b"two") + 1
+def anatomy_of(task: Any) -> FileAnatomy:
+    line = task.data.split(b"\n").index(b"two") + 1
     site = Site(
         concept="row-max", label="", lines=Lines(line, line), context=Lines(line, line),
         qualname="f.main",
     )  # fmt: skip
     whole = KernelAnatomy(qualname="f.main", kind="attention", lines=Lines(1, 3), sites=(site,))
-    return FileAnatomy(path=path, language="python", kernels=(whole,))
+    return FileAnatomy(path=task.path, language="python", kernels=(whole,))
 
 
 @pytest.fixture

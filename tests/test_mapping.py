@@ -179,6 +179,14 @@ def test_two_kernels_are_told_apart_by_number() -> None:
     ]
 
 
+def test_what_stands_outside_kernels_is_not_counted_among_them() -> None:
+    host = msgspec.structs.replace(kernel(site("top-k", 9, 9, "host")), kind="file")
+    request = ask("a.py", kernels=("attention", "file"))
+    found = built(Tree({"a.py": SOURCE}), variant("v", request),
+                  read=reader(kernel(site("row-max", 3, 3)), host))  # fmt: skip
+    assert [(e.concept, e.site) for e in found.entries] == [("row-max", ""), ("top-k", "host")]
+
+
 def test_the_kernel_without_a_split_is_called_whole() -> None:
     split = kernel(site("row-max", 3, 3, "kernel=split"), site("split-range", 2, 2, "kernel=split"))
     whole = kernel(site("row-max", 9, 9), site("kv-head", 8, 8, "operand=K"))
