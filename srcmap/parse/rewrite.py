@@ -101,12 +101,28 @@ def rename_locals(
     renames: dict[libcst.CSTNode, str] = {}
     names: defaultdict[str, set[str]] = defaultdict(set)
     for ordinal, (scope, old) in enumerate(_variables(code)):
-        if old in kept and _is_parameter(scope, old):
+        if old in kept and _is_parameter(code, scope, old):
             continue
         new = give(old, ordinal)
         names[old].add(new)
-        renames.update((node, new) for node in _occurrences(scope, old))
+        renames.update((node, new) for node in _occurrences(code, scope, old))
     renames.update(_keywords(code, renames))
+    return _finish(source, _with_names(code.module, renames, None), names)
+
+
+def rename_definitions(source: str) -> Rewritten:
+    """Rename the functions and the module variables of a file; methods and imports stay.
+
+    Readers of other files may know those names: the new source is one to be read, not imported.
+    """
+    code = _scoped(source)
+    give = _fresh(source)
+    renames: dict[libcst.CSTNode, str] = {}
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for ordinal, (scope, old) in enumerate(_definitions(code)):
+        new = give(old, ordinal)
+        names[old].add(new)
+        renames.update((node, new) for node in _occurrences(code, scope, old))
     return _finish(source, _with_names(code.module, renames, None), names)
 
 
@@ -114,7 +130,7 @@ def local_names(source: str) -> frozenset[str]:
     """Return the names that only functions' variables bear; permuting them changes no meaning."""
     code = _scoped(source)
     variables = list(_variables(code))
-    nodes = {node for scope, old in variables for node in _occurrences(scope, old)}
+    nodes = {node for scope, old in variables for node in _occurrences(code, scope, old)}
     others = {n.value for n in _names(code.module) if n not in nodes} | set(dir(builtins))
     return frozenset(old for _, old in variables) - others
 
@@ -130,7 +146,7 @@ def rename_alias(source: str, alias: str | None = None) -> Rewritten:
     renames: dict[libcst.CSTNode, str] = {}
     names: dict[str, set[str]] = {}
     for scope, old in _language_imports(code):
-        renames.update((node, new) for node in _uses(scope, old))
+        renames.update((node, new) for node in code.uses.get((scope, old), set()))
         names[old] = {new}
     return _finish(source, _with_names(code.module, renames, new), names)
 
@@ -295,8 +311,18 @@ def _without_top_imports(source: str) -> tuple[list[str], list[str]]:
 
 
 class _Scoped(msgspec.Struct):
+    """A module and who binds its names.
+
+    LibCST's own answer to the last question differs from Python's where a function reads a name
+    above its assignment, so its scopes and accesses are taken and the names resolved here.
+    """
+
     module: libcst.Module
     scope_of: Mapping[libcst.CSTNode, Scope]
+    bound: Mapping[Scope, Mapping[str, list[libcst.CSTNode | None]]]
+    """Scope -> name -> the nodes that bind it there."""
+    uses: Mapping[tuple[Scope, str], set[libcst.Name]]
+    """(binding scope, name) -> the name nodes that read it."""
 
 
 def _scoped(source: str) -> _Scoped:
@@ -305,21 +331,68 @@ def _scoped(source: str) -> _Scoped:
 
     wrapper = MetadataWrapper(libcst.parse_module(source), unsafe_skip_copy=True)
     found = wrapper.resolve(ScopeProvider)
-    return _Scoped(wrapper.module, {n: s for n, s in found.items() if s is not None})
+    scope_of = {n: s for n, s in found.items() if s is not None}
+    scopes = dict.fromkeys(scope_of.values())
+    bound: dict[Scope, dict[str, list[libcst.CSTNode | None]]] = {s: {} for s in scopes}
+    for scope in scopes:
+        for one in scope.assignments:
+            if one.scope is scope:
+                bound[scope].setdefault(one.name, []).append(getattr(one, "node", None))
+    uses: defaultdict[tuple[Scope, str], set[libcst.Name]] = defaultdict(set)
+    for scope in scopes:
+        for access in scope.accesses:
+            name = _leftmost(access.node)
+            if name and (owner := _binder(access.scope, name.value, bound)):
+                uses[owner, name.value].add(name)
+    return _Scoped(wrapper.module, scope_of, bound, uses)
+
+
+def _binder(
+    scope: Scope, name: str, bound: Mapping[Scope, Mapping[str, list[libcst.CSTNode | None]]]
+) -> Scope | None:
+    """Return the scope that a name read in `scope` belongs to, by Python's rules."""
+    from libcst.metadata import ClassScope
+
+    at = scope
+    while name not in bound.get(at, {}) or (isinstance(at, ClassScope) and at is not scope):
+        if at.parent is at or at.parent is None:
+            return None
+        at = at.parent
+    return at
 
 
 def _variables(code: _Scoped) -> Iterator[tuple[Scope, str]]:
     """Each variable of each function and comprehension, in a stable order."""
     from libcst.metadata import ComprehensionScope, FunctionScope
 
-    tree = ast.parse(code.module.code)  # LibCST does not tie `nonlocal` to what it names
-    kept = {name for n in ast.walk(tree) if isinstance(n, ast.Nonlocal) for name in n.names}
-    for scope in dict.fromkeys(code.scope_of.values()):
+    kept = _declared_elsewhere(code.module.code)
+    for scope, names in code.bound.items():
         if not isinstance(scope, (FunctionScope, ComprehensionScope)):
             continue
-        for name in dict.fromkeys(a.name for a in scope.assignments if a.scope is scope):
-            plain = all(_is_variable(getattr(a, "node", None)) for a in scope[name])
-            if plain and name not in kept and not name.startswith("__"):
+        for name, nodes in names.items():
+            if all(map(_is_variable, nodes)) and name not in kept and not name.startswith("__"):
+                yield scope, name
+
+
+def _declared_elsewhere(source: str) -> set[str]:
+    """Names that a function shares by `global` or `nonlocal`, which LibCST does not follow."""
+    nodes = ast.walk(ast.parse(source))
+    return {name for n in nodes if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
+
+
+def _definitions(code: _Scoped) -> Iterator[tuple[Scope, str]]:
+    """Each function that is no method, and each variable of the module."""
+    import libcst as cst
+    from libcst.metadata import FunctionScope, GlobalScope
+
+    kept = _declared_elsewhere(code.module.code)
+    for scope, names in code.bound.items():
+        if not isinstance(scope, (FunctionScope, GlobalScope)):
+            continue
+        for name, nodes in names.items():
+            functions = all(isinstance(node, cst.FunctionDef) for node in nodes)
+            variables = all(map(_is_variable, nodes)) and isinstance(scope, GlobalScope)
+            if (functions or variables) and name not in kept and not name.startswith("__"):
                 yield scope, name
 
 
@@ -330,19 +403,14 @@ def _is_variable(node: libcst.CSTNode | None) -> bool:
     return node is not None and not isinstance(node, definitions)
 
 
-def _occurrences(scope: Scope, name: str) -> set[libcst.Name]:
+def _occurrences(code: _Scoped, scope: Scope, name: str) -> set[libcst.Name]:
     """Return the name nodes that bind or read this variable."""
     import libcst as cst
 
-    bound = [getattr(a, "node", None) for a in scope[name]]
-    own = [n.name if isinstance(n, cst.Param) else n for n in bound]
+    nodes = code.bound[scope][name]
+    own = [n.name if isinstance(n, (cst.Param, cst.FunctionDef)) else n for n in nodes]
     named = {n for n in own if isinstance(n, cst.Name) and n.value == name}
-    return named | _uses(scope, name)
-
-
-def _uses(scope: Scope, name: str) -> set[libcst.Name]:
-    found = {n for a in scope[name] for r in a.references if (n := _leftmost(r.node))}
-    return {n for n in found if n.value == name}
+    return named | code.uses.get((scope, name), set())
 
 
 def _leftmost(node: libcst.CSTNode) -> libcst.Name | None:
@@ -360,10 +428,10 @@ def _names(module: libcst.Module) -> list[libcst.Name]:
     return [n for n in matchers.findall(module, matchers.Name()) if isinstance(n, cst.Name)]
 
 
-def _is_parameter(scope: Scope, name: str) -> bool:
+def _is_parameter(code: _Scoped, scope: Scope, name: str) -> bool:
     import libcst as cst
 
-    return any(isinstance(getattr(a, "node", None), cst.Param) for a in scope[name])
+    return any(isinstance(node, cst.Param) for node in code.bound[scope][name])
 
 
 def _named_elsewhere(source: str) -> frozenset[str]:
@@ -408,9 +476,9 @@ def _parameters(code: _Scoped, func: libcst.BaseExpression) -> dict[str, libcst.
     scope = code.scope_of.get(func)
     if scope is None or not isinstance(func, cst.Name):
         return {}
+    owner = _binder(scope, func.value, code.bound)
     found: dict[str, cst.Name] = {}
-    for assignment in scope[func.value]:
-        node = getattr(assignment, "node", None)
+    for node in code.bound[owner][func.value] if owner else ():
         if isinstance(node, cst.FunctionDef):
             every = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
             found.update((p.name.value, p.name) for p in every)
@@ -421,12 +489,11 @@ def _language_imports(code: _Scoped) -> Iterator[tuple[Scope, str]]:
     """Yield the scopes that import `tilelang.language`, and the name that they give it."""
     import libcst as cst
 
-    for scope in dict.fromkeys(code.scope_of.values()):
-        for assignment in scope.assignments:
-            node = getattr(assignment, "node", None)
-            imported = isinstance(node, (cst.Import, cst.ImportFrom)) and _language_names(node)
-            if assignment.scope is scope and imported and assignment.name in imported:
-                yield scope, assignment.name
+    for scope, names in code.bound.items():
+        for name, nodes in names.items():
+            imports = [n for n in nodes if isinstance(n, (cst.Import, cst.ImportFrom))]
+            if any(name in _language_names(node) for node in imports):
+                yield scope, name
 
 
 def _language_names(node: libcst.Import | libcst.ImportFrom) -> dict[str, libcst.ImportAlias]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 from collections.abc import Callable
 
@@ -50,6 +51,10 @@ def _rename_runnable(source: str, reading: FileAnatomy, seed: int) -> Rewritten:
     return rewrite.rename_locals(source, lambda _, n: f"acc_s_max_K_{n}")
 
 
+def _rename_definitions(source: str, reading: FileAnatomy, seed: int) -> Rewritten:
+    return rewrite.rename_definitions(source)
+
+
 def _permute(source: str, reading: FileAnatomy, seed: int) -> Rewritten:
     """Give each variable the name of another one, so that every name lies."""
     names = sorted(rewrite.local_names(source))
@@ -88,6 +93,44 @@ def _code_lines(source: str, reading: FileAnatomy) -> list[str]:
     lines = enumerate(source.split("\n"), start=1)
     kept = [t.strip() for n, t in lines if not any(c.first <= n <= c.last for c in checks)]
     return [text for text in kept if text and text.isprintable()]
+
+
+def _dead(made: Callable[[str, list[str]], list[str]]) -> Move:
+    """Put copies of the kernels' own statements where they never run, or are only text."""
+    return lambda source, _, seed: _with_copies(source, seed, made)
+
+
+def _with_copies(source: str, seed: int, made: Callable[[str, list[str]], list[str]]) -> Rewritten:
+    chance = random.Random(seed)
+    lines, texts = source.split("\n"), dict[int, list[str]]()
+    for statement in _kernel_statements(source):
+        first, last = statement.lineno, statement.end_lineno or statement.lineno
+        indent = " " * statement.col_offset
+        copy = [line.rstrip("\r") for line in lines[first - 1 : last]]
+        if lines[first - 1][: len(indent)] == indent and chance.random() < 0.3:
+            texts[first] = made(indent, copy)
+    return rewrite.insert_lines(source, texts)
+
+
+def _never(indent: str, copy: list[str]) -> list[str]:
+    return [f"{indent}if False:", *(f"    {line}" if line.strip() else line for line in copy)]
+
+
+def _text(indent: str, copy: list[str]) -> list[str]:
+    quotes = indent + 3 * "'"
+    return [quotes, *copy, quotes]
+
+
+def _kernel_statements(source: str) -> list[ast.stmt]:
+    """The statements of kernels that can be copied line by line."""
+    return [
+        statement
+        for kernel in ast.walk(ast.parse(source))
+        if isinstance(kernel, ast.With) and "Kernel(" in ast.unparse(kernel.items[0])
+        for statement in ast.walk(kernel)
+        if isinstance(statement, (ast.Assign, ast.AugAssign, ast.For))
+        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call))
+    ]
 
 
 def _swap(source: str, reading: FileAnatomy, seed: int) -> Rewritten:
@@ -142,15 +185,18 @@ def _sites(reading: FileAnatomy) -> list[Site]:
 MOVES: dict[str, Move] = {
     "rename": _rename,
     "rename-runnable": _rename_runnable,
+    "rename-definitions": _rename_definitions,
     "permute-names": _permute,
     "alias": _alias,
     "black-60": _black(60),
     "black-120": _black(120),
     "comments": _comments,
+    "dead-code": _dead(_never),
+    "dead-text": _dead(_text),
     "swap": _swap,
     "wrap": _wrap,
     "append": _append,
 }
 
 # Comments keep the old names, so what stands in them is not compared after these.
-RENAMING = {"rename", "rename-runnable", "permute-names", "alias"}
+RENAMING = {"rename", "rename-runnable", "rename-definitions", "permute-names", "alias"}

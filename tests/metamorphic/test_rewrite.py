@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 import black
 import pytest
@@ -10,7 +11,13 @@ import pytest
 from srcmap.model import Lines
 from srcmap.parse import rewrite
 from srcmap.parse.rewrite import CannotRewriteError, Pair
+from tests.metamorphic.instructions import difference
 from tests.metamorphic.kernels import EVERY, PREFILL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from srcmap.parse.rewrite import Rewritten
 
 
 def _renamed(source: str, **options: bool) -> str:
@@ -81,6 +88,16 @@ def _renamed(source: str, **options: bool) -> str:
             id="letters beyond ASCII, tabs and semicolons",
         ),
         pytest.param(
+            "i = 1\ndef f(n):\n    for i in n:\n        g(i)\n    while i:\n        i = 2\n",
+            "i = 1\ndef f(N0):\n    for I1 in N0:\n        g(I1)\n    while I1:\n        I1 = 2\n",
+            id="what a function assigns anywhere is its own everywhere",
+        ),
+        pytest.param(
+            "class A:\n    a = 1\n    def f(self):\n        a = self.a\n        return a\n",
+            "class A:\n    a = 1\n    def f(SELF0):\n        A1 = SELF0.a\n        return A1\n",
+            id="class variables stay",
+        ),
+        pytest.param(
             "def f():\n    global a\n    a = 1\n",
             "def f():\n    global a\n    a = 1\n",
             id="global variables stay",
@@ -94,6 +111,16 @@ def test_rename_locals(source: str, expected: str) -> None:
 def test_everything_renames_what_is_named_elsewhere_too() -> None:
     source = 'def f(a):\n    x.g(a=a, b="a")\n'
     assert _renamed(source, everything=True) == 'def f(A0):\n    x.g(a=A0, b="a")\n'
+
+
+def test_definitions_are_renamed_with_their_uses() -> None:
+    source = "import os\nC = 1\n@d\ndef f(a):\n    def g():\n        return C\n    return g\nf(C)\n"
+    done = rewrite.rename_definitions(source)
+    new = {old: next(iter(names)) for old, names in done.names.items()}
+    assert set(new) == {"C", "f", "g"}
+    assert done.source == source.replace("C", new["C"]).replace(" f(", f" {new['f']}(").replace(
+        "\nf(", f"\n{new['f']}("
+    ).replace(" g", f" {new['g']}")
 
 
 def test_two_scopes_get_two_names() -> None:
@@ -267,3 +294,9 @@ def test_renaming_there_and_back_gives_the_same_bytes(source: str) -> None:
     back = {new: old for old, news in there.names.items() for new in news}
     again = rewrite.rename_locals(there.source, lambda name, _: back[name], everything=True)
     assert again.source == source
+
+
+@pytest.mark.parametrize("source", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize("rename", [rewrite.rename_locals, rewrite.rename_definitions])
+def test_renaming_changes_no_instruction(source: str, rename: Callable[[str], Rewritten]) -> None:
+    assert difference(source, rename(source).source) == ""

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from srcmap.anatomy import read_source
-from srcmap.parse.rewrite import CannotRewriteError
+from srcmap.parse.rewrite import CannotRewriteError, rename_definitions, rename_locals
 from tests.corpus.pins import Example, attention_examples, read_example
 from tests.metamorphic.compare import differences
+from tests.metamorphic.instructions import difference
 from tests.metamorphic.moves import MOVES, RENAMING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from srcmap.model import FileAnatomy
+    from srcmap.parse.rewrite import Rewritten
 
 pytestmark = pytest.mark.pins
 
@@ -54,6 +58,15 @@ def _examples() -> list[Example]:
 def _reading(example: Example) -> tuple[str, FileAnatomy]:
     source = read_example(example).decode()
     return source, read_source(source.encode(), example.path)
+
+
+@pytest.mark.parametrize("rename", [rename_locals, rename_definitions])
+@pytest.mark.parametrize("example", _examples(), ids=str)
+def test_renaming_changes_no_instruction(
+    example: Example, rename: Callable[[str], Rewritten]
+) -> None:
+    source, _ = _reading(example)
+    assert difference(source, rename(source).source) == ""
 
 
 @pytest.mark.parametrize("move", MOVES)
