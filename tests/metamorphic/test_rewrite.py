@@ -11,7 +11,7 @@ import pytest
 from srcmap.model import Lines
 from srcmap.parse import rewrite
 from srcmap.parse.rewrite import CannotRewriteError, Pair
-from tests.metamorphic.instructions import difference
+from tests.metamorphic.instructions import comparable, difference
 from tests.metamorphic.kernels import EVERY, PREFILL
 
 if TYPE_CHECKING:
@@ -296,6 +296,7 @@ def test_renaming_there_and_back_gives_the_same_bytes(source: str) -> None:
     assert again.source == source
 
 
+@comparable
 @pytest.mark.parametrize("source", EVERY.values(), ids=EVERY)
 @pytest.mark.parametrize("rename", [rewrite.rename_locals, rewrite.rename_definitions])
 def test_renaming_changes_no_instruction(source: str, rename: Callable[[str], Rewritten]) -> None:

@@ -12,7 +12,7 @@ from srcmap.anatomy import read_source
 from srcmap.parse.rewrite import CannotRewriteError, rename_definitions, rename_locals
 from tests.corpus.pins import Example, attention_examples, read_example
 from tests.metamorphic.compare import differences
-from tests.metamorphic.instructions import difference
+from tests.metamorphic.instructions import comparable, difference
 from tests.metamorphic.moves import MOVES, RENAMING
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def _reading(example: Example) -> tuple[str, FileAnatomy]:
     return source, read_source(source.encode(), example.path)
 
 
+@comparable
 @pytest.mark.parametrize("rename", [rename_locals, rename_definitions])
 @pytest.mark.parametrize("example", _examples(), ids=str)
 def test_renaming_changes_no_instruction(
