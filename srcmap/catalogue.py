@@ -40,13 +40,15 @@ class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.zh if lang == "zh" else self.en
 
 
-class Concept(msgspec.Struct, frozen=True, kw_only=True):
+class Concept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that code can do; the id means the same in every variant."""
 
     id: str
     theme: Theme
     name: Text
     what: Text
+    alone: Text | None = None
+    """Why the other kind of machine has nothing like it."""
 
 
 class Lack(
@@ -74,6 +76,8 @@ class FileRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The variant is one arm of a test: sites of other arms (label `branch=...`) are not its."""
     only: tuple[str, ...] = ()
     """The variant is only these concepts of the file; empty: all that the kernels do."""
+    beyond: tuple[str, ...] = ()
+    """What the file's kernels do beyond the variant: another variant's business."""
     must: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
     lacks: tuple[Lack, ...] = ()
@@ -81,11 +85,26 @@ class FileRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Pins (version labels) that are known not to have the file."""
 
 
+class Evidence(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Where a remark can be seen: entries of the maps, named by what they are."""
+
+    concept: str
+    variant: str = ""
+    """Empty: the variant that the remark is about; `*`: every variant."""
+    site: str = ""
+    """Only places whose label has these parts; empty: all."""
+    repo: str = ""
+    pin: str = ""
+    """A pin that is not the current one; empty: the pins that are asked about."""
+
+
 class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something to know about a variant; the concepts' locations are its evidence."""
+    """Something to know about a variant, and the places where it can be seen."""
 
     text: Text
-    concepts: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
     corrects_chapter: bool = False
     """The sources say otherwise than the chapter does."""
 
@@ -103,6 +122,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The same idea in the other repository."""
     own: tuple[str, ...] = ()
     """The concepts that make the variant what it is: shown first."""
+    why: dict[str, Text] = {}
+    """By concept: what is different from the base, and why."""
     files: tuple[FileRequest, ...] = ()
     notes: tuple[Remark, ...] = ()
 

@@ -1,13 +1,15 @@
 """Lines of a file -> the digests by which a location is recognised again.
 
 `lines_digest` is over the text of the lines as it is. `CodeText.digest` leaves out comments and
-layout, so that reformatting does not change it. The lexers are small on purpose: they must not
-fail on a file that its own language refuses, and a digest needs no more than where tokens end.
+layout, so that reformatting does not change it; `CodeText.form` the choice of names as well. The
+lexers are small on purpose: they must not fail on a file that its own language refuses, and a
+digest needs no more than where tokens end.
 """
 
 from __future__ import annotations
 
 import hashlib
+import keyword
 import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal
@@ -33,6 +35,7 @@ _CPP = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _MARKDOWN = re.compile(r"(?P<other>\S+)")
+_NAME = re.compile(r"[^\W\d]\w*")
 _LEXERS = {"python": _PYTHON, "cpp": _CPP, "markdown": _MARKDOWN}
 
 
@@ -54,6 +57,14 @@ class CodeText:
     def digest(self, span: Lines) -> str:
         """SHA-256 over the tokens of `span`; over its comments when it holds nothing else."""
         return _sha256("\x00".join(self.tokens(span)))
+
+    def form(self, span: Lines) -> str:
+        """Digest of the tokens with their names numbered: equal where only names differ.
+
+        What is called, attributes and keywords of calls keep their names. 16 hexadecimal digits:
+        it says whether two places are alike, and never finds one again.
+        """
+        return _sha256("\x00".join(_numbered(self.tokens(span))))[:16]
 
     def tokens(self, span: Lines) -> list[str]:
         """Tokens of `span` without comments and trailing commas, quotes written one way."""
@@ -79,6 +90,18 @@ class CodeText:
             whole = end - start == token.end() - token.start()
             # A span inside a docstring holds a piece of one token: its words are what counts.
             yield token.lastgroup, text if whole else " ".join(text.split())
+
+
+def _numbered(tokens: Sequence[str]) -> Iterator[str]:
+    """Write each name as the place of its first appearance among names."""
+    numbers: dict[str, str] = {}
+    depth = 0
+    around = ["", *tokens, ""]
+    for before, word, after in zip(around, tokens, around[2:], strict=False):
+        depth += (word in "([{") - (word in ")]}")
+        own = _NAME.fullmatch(word) is not None and not keyword.iskeyword(word)
+        fixed = before == "." or after == "(" or (depth > 0 and after == "=")
+        yield numbers.setdefault(word, f"${len(numbers)}") if own and not fixed else word
 
 
 def _line_starts(lines: Sequence[str]) -> list[int]:

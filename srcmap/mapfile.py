@@ -56,6 +56,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """SHA-256 of the lines, joined with LF."""
     code_digest: str = ""
     """SHA-256 of their tokens without comments and layout."""
+    form: str = ""
+    """Short digest of their tokens with names numbered: equal where only names differ."""
     confidence: Confidence = "high"
     detail: str = ""
     proof: tuple[Proof, ...] = ()
@@ -169,7 +171,14 @@ def _read(path: Path) -> SourceMap | None:
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror}"
         raise CatalogueError(message, slug="map-file") from error
-    return decode(data, str(path))
+    # One command asks for one map several times; its bytes say whether it is still the same.
+    known = _decoded.get(path)
+    if known is None or known[0] != data:
+        _decoded[path] = known = (data, decode(data, str(path)))
+    return known[1]
+
+
+_decoded: dict[Path, tuple[bytes, SourceMap]] = {}
 
 
 def compare(before: SourceMap, after: SourceMap) -> list[Change]:

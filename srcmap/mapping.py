@@ -365,7 +365,8 @@ class _Locator:
         doubts = [a.concept for k in kernels for a in k.ambiguities]
         spoken = [*request.must, *request.may, *(lack.concept for lack in request.lacks)]
         asked = dict.fromkeys([*spoken, *does, *doubts])
-        return [c for c in asked if not request.only or c in request.only]
+        only, beyond = request.only, request.beyond
+        return [c for c in asked if (not only or c in only) and c not in beyond]
 
     def _answer(self, file: _Read, concept: str) -> Iterator[Entry]:
         answer = locate(file.anatomy, self._work.request, concept)
@@ -393,6 +394,7 @@ class _Locator:
             blob=file.blob,
             digest=lines_digest(file.lines, site.lines),
             code_digest=file.code.digest(site.lines),
+            form=file.code.form(site.lines),
             confidence=site.confidence,
             detail=site.detail,
             proof=tuple(Proof(p.note.key, p.lines) for p in site.proof),

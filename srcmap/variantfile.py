@@ -14,6 +14,7 @@ from srcmap.catalogue import (
     FORMAT,
     Catalogue,
     Concept,
+    Evidence,
     FileRequest,
     KernelKind,
     Lack,
@@ -78,7 +79,10 @@ def _home(path: Path | None) -> str:
 
 def _check_links(variant: Variant, homes: dict[str, Path | None]) -> None:
     home = homes[variant.id] or Path(f"{variant.id}.toml")
-    for key, names in (("base", (variant.base,)), ("counterparts", variant.counterparts)):
+    evidence = (e.variant for note in variant.notes for e in note.evidence)
+    shown = tuple(name for name in evidence if name not in ("", "*"))
+    links = {"base": (variant.base,), "counterparts": variant.counterparts, "note": shown}
+    for key, names in links.items():
         for name in names:
             if name is not None and name not in homes:
                 raise _error(home, key, f"no variant is called {name!r}")
@@ -93,6 +97,7 @@ class _RawConcept(msgspec.Struct, forbid_unknown_fields=True):
     theme: Theme
     name: Text
     what: Text
+    alone: Text | None = None
 
 
 class _RawConcepts(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,6 +120,7 @@ class _RawFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename=
     without: list[str] = []
     branch: str = ""
     only: list[str] = []
+    beyond: list[str] = []
     must: list[str] = []
     may: list[str] = []
     lacks: list[str | Lack] = []
@@ -125,6 +131,7 @@ class _RawNote(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename=
     en: str
     zh: str
     concepts: list[str] = []
+    evidence: list[Evidence] = []
     corrects_chapter: bool = False
 
 
@@ -140,6 +147,7 @@ class _RawVariant(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rena
     must: list[str] = []
     may: list[str] = []
     lacks: list[str | Lack] = []
+    why: dict[str, Text] = {}
     file: list[_RawFile] = []
     note: list[_RawNote] = []
 
@@ -149,7 +157,8 @@ def _read_concepts(path: Path) -> tuple[tuple[Concept, ...], dict[str, tuple[str
     concepts = []
     for name, value in raw.concept.items():
         _check_id(path, f"concept.{name}", name)
-        concepts.append(Concept(id=name, theme=value.theme, name=value.name, what=value.what))
+        fields = msgspec.structs.asdict(value)
+        concepts.append(Concept(id=name, **fields))
     for key, names in raw.sets.items():
         for number, name in enumerate(names):
             if name not in raw.concept:
@@ -170,15 +179,18 @@ def _read_variant(path: Path, catalogue: Catalogue) -> Variant:
         base=raw.base,
         counterparts=tuple(raw.counterparts),
         own=names.expand("own", raw.own),
+        why=dict(zip(names.expand("why", list(raw.why)), raw.why.values(), strict=True)),
         files=tuple(_file(names, f, f"file[{n}]", common) for n, f in enumerate(raw.file)),
         notes=tuple(_remark(names, number, note) for number, note in enumerate(raw.note)),
     )
 
 
 def _remark(names: _Names, number: int, note: _RawNote) -> Remark:
+    own = names.expand(f"note[{number}].concepts", note.concepts)
+    names.expand(f"note[{number}].evidence", [e.concept for e in note.evidence])
     return Remark(
         text=Text(note.en, note.zh),
-        concepts=names.expand(f"note[{number}].concepts", note.concepts),
+        evidence=(*(Evidence(concept=concept) for concept in own), *note.evidence),
         corrects_chapter=note.corrects_chapter,
     )
 
@@ -205,6 +217,7 @@ def _file(names: _Names, file: _RawFile, key: str, common: _Asked) -> FileReques
         without=names.expand(f"{key}.without", file.without),
         branch=file.branch,
         only=names.expand(f"{key}.only", file.only),
+        beyond=names.expand(f"{key}.beyond", file.beyond),
         must=own.must + tuple(c for c in common.must if c not in settled),
         may=own.may + tuple(c for c in common.may if c not in settled),
         lacks=own.lacks + tuple(x for x in common.lacks if x.concept not in settled),

@@ -80,3 +80,33 @@ def test_no_text_is_refused(text: str, language: str) -> None:
     source = CodeText(lines, language)  # type: ignore[arg-type]
     for number in range(1, len(lines) + 1):
         source.digest(Lines(number, len(lines)))
+
+
+def form(text: str) -> str:
+    lines = text.split("\n")
+    return CodeText(lines, "python").form(Lines(1, len(lines)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("m[i] = T.max(m[i], p[i])", "top[r] = T.max(top[r], old[r])"),
+        ("for i in T.Parallel(a):\n    x[i] = 0", "for j in TL.Parallel(b):  # why\n    y[j] = 0"),
+    ],
+)
+def test_names_do_not_count_in_a_form(one: str, other: str) -> None:
+    assert form(one) == form(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("m[i] = T.max(m[i], p[i])", "m[i] = T.min(m[i], p[i])", id="call"),
+        pytest.param("m[i] = p[i]", "m[i] = m[i]", id="same twice"),
+        pytest.param("f(a, clear=True)", "f(a, init=True)", id="keyword"),
+        pytest.param("x = a.start", "x = a.stop", id="attribute"),
+        pytest.param("x = 1", "x = 2", id="number"),
+    ],
+)
+def test_everything_else_counts_in_a_form(one: str, other: str) -> None:
+    assert form(one) != form(other)

@@ -152,7 +152,7 @@ def test_check_in_chinese(
     assert lines_of(capsys)[1] == (
         "  ~ tiny  row-max  b.py  [missing]  v1 没有这个文件，别处也没有它。"
         "  (lines 2 -> None, context, qualname f.main -> , status found -> missing, blob, "
-        "digest, code_digest, reason)"
+        "digest, code_digest, form, reason)"
     )
 
 

@@ -114,6 +114,7 @@ def test_an_entry_remembers_enough_to_be_found_again() -> None:
         blob=blob_id(SOURCE.encode()),
         digest=hashlib.sha256(b"line 3\nline 4").hexdigest(),
         code_digest=hashlib.sha256(b"line\x003\x00line\x004").hexdigest(),
+        form=hashlib.sha256(b"$0\x003\x00$0\x004").hexdigest()[:16],
         proof=(Proof("anatomy.score", Lines(3, 4)),),
     )
     assert found.counts == {
@@ -390,7 +391,7 @@ def test_comparing_names_what_differs() -> None:
     ]
     assert changes == [
         ("gone", "kv-loop", ()),
-        ("changed", "row-max", ("lines", "context", "digest", "code_digest", "proof")),
+        ("changed", "row-max", ("lines", "context", "digest", "code_digest", "form", "proof")),
         ("added", "row-sum", ()),
     ]
     assert compare(before, before) == []
