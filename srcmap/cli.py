@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # In the order of the help page. The module is `srcmap.commands.<name>`.
 COMMANDS = (
-    *("variant", "where", "show", "anatomy"),
+    *("variant", "where", "show", "diff", "anatomy"),
     *("map", "lock", "sync", "doctor"),
 )
 

@@ -24,7 +24,7 @@ LAYERS = (
     ("parse",),
     ("anatomy",),
     ("locate",),
-    ("mapping",),
+    ("mapping", "contrast"),
     ("render",),
     ("commands",),
     ("crash", "cli"),

@@ -19,7 +19,7 @@ from srcmap.render.console import emit
 from srcmap.render.write import write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from srcmap.catalogue import Catalogue, Variant
     from srcmap.mapfile import Entry
@@ -68,8 +68,28 @@ def run(
         rows = collect.json_entries(found, lang, reader)
         emit(document("srcmap-variant", {"variant": facts, "entries": rows}))
     else:
-        write("variant", assemble(variant, catalogue, found, lang, reader), format, lang)
+        changed = _changed(catalogue, variant, found, project, lang)
+        write("variant", assemble(variant, catalogue, found, lang, reader, changed), format, lang)
     return collect.exit_code(found)
+
+
+def _changed(
+    catalogue: Catalogue,
+    variant: Variant,
+    found: Sequence[collect.PinEntries],
+    project: Path | None,
+    lang: str,
+) -> dict[tuple[str, str], str]:
+    """Say, by pin and path, what the variant changes against its base."""
+    base = catalogue.variant(variant.base or "")
+    if base is None:
+        return {}
+    from srcmap.commands.diff import compared, summary
+
+    blocks = compared(catalogue, variant, base, found, known_locks(project), project)
+    return {
+        (block.pin[1].version, block.pair.after[0].path): summary(block, lang) for block in blocks
+    }
 
 
 def variant_facts(variant: Variant) -> dict[str, Any]:
@@ -119,6 +139,7 @@ def assemble(
     entries: Sequence[collect.PinEntries],
     lang: str,
     reader: collect.Reader | None = None,
+    changed: Mapping[tuple[str, str], str] | None = None,
 ) -> page.VariantPage:
     """Return the page of a variant from the map entries of some pins."""
     blocks = [
@@ -131,9 +152,16 @@ def assemble(
         name=variant.name.in_language(lang),
         summary=variant.summary.in_language(lang),
         facts=tuple(_facts(variant, lang)),
-        blocks=tuple(blocks),
+        blocks=tuple(_with_changes(block, changed or {}) for block in blocks),
         notes=tuple(note.text.in_language(lang) for note in variant.notes),
     )
+
+
+def _with_changes(block: page.Block, changed: Mapping[tuple[str, str], str]) -> page.Block:
+    from msgspec.structs import replace
+
+    sentence = changed.get((block.pin, block.path), "")
+    return replace(block, changed=sentence) if sentence else block
 
 
 def _facts(variant: Variant, lang: str) -> list[tuple[str, str]]:

@@ -30,22 +30,22 @@ _ORDER = ("found", "ambiguous", "missing", "absent")
 
 def variants(page: VariantList, console: Console) -> str:
     """Write the list of variants, a table for each group."""
-    head = _titles(("variant", "is"), console)
+    head = titles(("variant", "is"), console)
     parts = []
     for heading, listed in page.groups:
-        rows = [(_code(v.id), f"{_plain(v.name)}: {_plain(v.summary)}") for v in listed]
-        parts.append(f"## {_plain(heading)}\n\n{_table(head, rows)}")
-    return _join([*parts, *map(_plain, page.remarks)])
+        rows = [(code(v.id), f"{plain(v.name)}: {plain(v.summary)}") for v in listed]
+        parts.append(f"## {plain(heading)}\n\n{table(head, rows)}")
+    return join([*parts, *map(plain, page.remarks)])
 
 
 def variant(page: VariantPage, console: Console) -> str:
     """Write one variant: a table for each file."""
-    facts = [f"- {_plain(label)}: {_plain(value)}" for label, value in page.facts]
-    notes = [f"- {_plain(note)}" for note in page.notes]
-    return _join(
+    facts = [f"- {plain(label)}: {plain(value)}" for label, value in page.facts]
+    notes = [f"- {plain(note)}" for note in page.notes]
+    return join(
         [
-            f"# {_code(page.id)}: {_plain(page.name)}",
-            _plain(page.summary),
+            f"# {code(page.id)}: {plain(page.name)}",
+            plain(page.summary),
             "\n".join(facts),
             *(_block(block, console) for block in page.blocks),
             "\n".join([said("page.notes", console.lang), "", *notes]) if notes else "",
@@ -55,41 +55,41 @@ def variant(page: VariantPage, console: Console) -> str:
 
 def where(page: WherePage, console: Console) -> str:
     """Write what some lines belong to."""
-    head = _titles(("location", "concept", "variants", "does"), console)
-    parts = [f"# {_code(page.asked)}"]
+    head = titles(("location", "concept", "variants", "does"), console)
+    parts = [f"# {code(page.asked)}"]
     for heading, found in page.groups:
         rows = [
             (
-                _place(b.place),
-                _code(b.concept) + (f" {_plain(b.site)}" if b.site else ""),
-                ", ".join(map(_code, b.variants)),
-                _plain(b.what),
+                place(b.place),
+                code(b.concept) + (f" {plain(b.site)}" if b.site else ""),
+                ", ".join(map(code, b.variants)),
+                plain(b.what),
             )
             for b in found
         ]
-        parts.append(f"## {_plain(heading)}\n\n{_table(head, rows)}")
-    return _join([*parts, *map(_plain, page.remarks)])
+        parts.append(f"## {plain(heading)}\n\n{table(head, rows)}")
+    return join([*parts, *map(plain, page.remarks)])
 
 
 def show(page: ShowPage, console: Console) -> str:  # noqa: ARG001 - one signature for all
     """Write the code of one concept."""
     excerpts = (_excerpt(excerpt) for excerpt in page.excerpts)
-    return _join([f"# {_plain(page.title)}", _plain(page.what), *excerpts, *page.remarks])
+    return join([f"# {plain(page.title)}", plain(page.what), *excerpts, *page.remarks])
 
 
 def anatomy(page: ReadFile, console: Console) -> str:
     """Write one file: a table of concepts for each kernel."""
-    problems = [f"- {_plain(problem)}" for problem in page.problems]
+    problems = [f"- {plain(problem)}" for problem in page.problems]
     kernels = (_kernel(kernel, console) for kernel in page.kernels)
-    title = f"# {_code(page.path)}"
-    return _join([title, _plain(page.title), "\n".join(problems), *kernels])
+    title = f"# {code(page.path)}"
+    return join([title, plain(page.title), "\n".join(problems), *kernels])
 
 
 def _block(block: Block, console: Console) -> str:
-    head = f"## {_plain(block.repo)} {_plain(block.pin)}: {_code(block.path)}"
-    remarks = "\n".join(f"> {_plain(remark)}" for remark in block.remarks)
+    head = f"## {plain(block.repo)} {plain(block.pin)}: {code(block.path)}"
+    remarks = "\n".join(f"> {plain(remark)}" for remark in block.remarks)
     codes = (_excerpt(row.excerpt) for row in block.rows if row.excerpt is not None)
-    return _join([head, remarks, _rows(block.rows, console), *codes])
+    return join([head, plain(block.changed), remarks, _rows(block.rows, console), *codes])
 
 
 def _rows(rows: Sequence[Row], console: Console) -> str:
@@ -101,44 +101,44 @@ def _rows(rows: Sequence[Row], console: Console) -> str:
     for row in sorted(rows, key=lambda row: _ORDER.index(row.status)):
         cell = [_where(row, console), _label(row), _what(row, console)]
         if ours:
-            cell += [_place(row.ours) if row.ours else "", _plain(row.tested)]
+            cell += [place(row.ours) if row.ours else "", plain(row.tested)]
         cells.append(cell)
-    return _table(_titles(names, console), cells)
+    return table(titles(names, console), cells)
 
 
 def _where(row: Row, console: Console) -> str:
     if row.status == "found" and row.place is not None:
-        return _place(row.place)
+        return place(row.place)
     word = said(f"page.{row.status}", console.lang)
-    return "<br>".join([word, *map(_place, row.candidates)])
+    return "<br>".join([word, *map(place, row.candidates)])
 
 
 def _label(row: Row) -> str:
-    return f"{_code(row.concept)} {_plain(row.site)}".strip()
+    return f"{code(row.concept)} {plain(row.site)}".strip()
 
 
 def _what(row: Row, console: Console) -> str:  # noqa: ARG001
     if row.status != "found":
-        return _plain(row.reason or row.what)
-    detail = _code(row.detail) if row.detail else ""
-    return " ".join(part for part in (_plain(row.what), detail, _plain(row.unsure)) if part)
+        return plain(row.reason or row.what)
+    detail = code(row.detail) if row.detail else ""
+    return " ".join(part for part in (plain(row.what), detail, plain(row.unsure)) if part)
 
 
 def _kernel(kernel: ReadKernel, console: Console) -> str:
-    unread = [f"- {_code(call)}" for call in kernel.unread]
-    parts = [f"## {_plain(kernel.title)}", _rows(kernel.rows, console)]
+    unread = [f"- {code(call)}" for call in kernel.unread]
+    parts = [f"## {plain(kernel.title)}", _rows(kernel.rows, console)]
     if unread:
         parts.append("\n".join([said("page.unread", console.lang), "", *unread]))
     for place, chain in kernel.proofs:
-        steps = [f"- {_plain(step)}" for step in chain]
+        steps = [f"- {plain(step)}" for step in chain]
         parts.append("\n".join([said("page.because", console.lang, place=place), "", *steps]))
-    return _join(parts)
+    return join(parts)
 
 
 def _excerpt(excerpt: Excerpt) -> str:
-    head = f"{_place(excerpt.place)} {_plain(excerpt.title)}".strip()
+    head = f"{place(excerpt.place)} {plain(excerpt.title)}".strip()
     if excerpt.instead:
-        return f"{head}\n\n{_plain(excerpt.instead)}"
+        return f"{head}\n\n{plain(excerpt.instead)}"
     text = "\n".join(line.text.rstrip("\r\n") for line in excerpt.lines)
     ticks = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, ticks + 1)
@@ -150,28 +150,28 @@ def _language(path: str) -> str:
     return {"py": "python", "cc": "cpp", "h": "cpp", "cpp": "cpp", "md": "markdown"}.get(suffix, "")
 
 
-def _place(place: Place) -> str:
-    text = _code(str(place))
+def place(place: Place) -> str:
+    text = code(str(place))
     return f"[{text}]({place.url})" if place.url else text
 
 
-def _titles(names: Iterable[str], console: Console) -> list[str]:
+def titles(names: Iterable[str], console: Console) -> list[str]:
     return [said(f"page.head.{name}", console.lang) for name in names]
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """`text` as code; a path may hold back quotes, pipes and line breaks."""
     text = re.sub(r"\s", " ", text).replace("|", r"\|")
     fence = "``" if "`" in text else "`"
     return f"{fence}{text}{fence}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Escape what Markdown would read, but for code between backquotes."""
     parts = re.split(r"(`[^`]*`)", re.sub(r"\s+", " ", text))
     return "".join(
@@ -180,5 +180,5 @@ def _plain(text: str) -> str:
     )
 
 
-def _join(parts: Iterable[str]) -> str:
+def join(parts: Iterable[str]) -> str:
     return "\n\n".join(part for part in parts if part)

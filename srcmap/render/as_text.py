@@ -42,17 +42,17 @@ def variants(page: VariantList, console: Console) -> str:
     for heading, listed in page.groups:
         rows = [(pad(v.id, widest), v.name) for v in listed]
         groups.append([console.style(heading, "bold"), *columns(rows, console.width)])
-    return _paragraphs([*groups, _remarks(page.remarks, console)])
+    return paragraphs([*groups, remarks(page.remarks, console)])
 
 
 def variant(page: VariantPage, console: Console) -> str:
     """Write one variant: title, facts, then file by file what is where."""
-    facts = [(label + _colon(console), value) for label, value in page.facts]
+    facts = [(label + colon(console), value) for label, value in page.facts]
     head = [f"{console.style(page.id, 'bold')}  {page.name}"]
     head += indented(page.summary, console.width, "  ")
     blocks = [part for block in page.blocks for part in _block(block, console)]
     notes = _notes(page.notes, console) if page.notes else []
-    return _paragraphs([[*head, *columns(facts, console.width)], *blocks, notes])
+    return paragraphs([[*head, *columns(facts, console.width)], *blocks, notes])
 
 
 def where(page: WherePage, console: Console) -> str:
@@ -62,22 +62,22 @@ def where(page: WherePage, console: Console) -> str:
         lines = [console.style(heading, "bold")]
         lines += _table([_belonging(b, console) for b in found], console)
         groups.append(lines)
-    return _paragraphs([*groups, _remarks(page.remarks, console)])
+    return paragraphs([*groups, remarks(page.remarks, console)])
 
 
 def show(page: ShowPage, console: Console) -> str:
     """Write the code of one concept."""
     head = [console.style(page.title, "bold"), *indented(page.what, console.width, "  ")]
     excerpts = [_excerpt(excerpt, console) for excerpt in page.excerpts]
-    return _paragraphs([head, *excerpts, _remarks(page.remarks, console)])
+    return paragraphs([head, *excerpts, remarks(page.remarks, console)])
 
 
 def anatomy(page: ReadFile, console: Console) -> str:
     """Write one file: kernel by kernel the code with its gutter, then where each concept is."""
     head = [console.style(visible(page.path), "bold") + f"  {page.title}"]
-    head += [line for problem in page.problems for line in _warned(problem, console)]
+    head += [line for problem in page.problems for line in warned(problem, console)]
     parts = [part for kernel in page.kernels for part in _kernel(kernel, console)]
-    return _paragraphs([head, *parts])
+    return paragraphs([head, *parts])
 
 
 # -- parts -----------------------------------------------------------------------------------
@@ -85,7 +85,8 @@ def anatomy(page: ReadFile, console: Console) -> str:
 
 def _block(block: Block, console: Console) -> list[list[str]]:
     head = [console.style(f"{block.repo} {block.pin}", "bold") + f"  {visible(block.path)}"]
-    head += [line for remark in block.remarks for line in _warned(remark, console)]
+    head += indented(block.changed, console.width, "  ") if block.changed else []
+    head += [line for remark in block.remarks for line in warned(remark, console)]
     present = [row for row in block.rows if row.status in _PRESENT]
     parts = [
         ("own", [row for row in present if row.own]),
@@ -148,16 +149,16 @@ def _row(row: Row, console: Console) -> Cell:
         below = [*below, *_code(row.excerpt, console)]
     if row.place is not None and row.status == "found":
         what = _sentence(row.what, row.detail and f"[{row.detail}]", console, row.unsure)
-        return [_location(row.place)], (row.concept, row.site), what, below
+        return [location(row.place)], (row.concept, row.site), what, below
     doubt = said("page.one-of", console.lang, why=row.reason)
-    places = [_location(place) for place in row.candidates] or [("?", "")]
+    places = [location(place) for place in row.candidates] or [("?", "")]
     return places, (row.concept, row.site), doubt, below
 
 
 def _belonging(found: Belonging, console: Console) -> Cell:
-    what = _sentence(", ".join(found.variants) + _colon(console), found.what, console)
+    what = _sentence(", ".join(found.variants) + colon(console), found.what, console)
     below = _code(found.excerpt, console) if found.excerpt is not None else []
-    return [_location(found.place)], (found.concept, found.site), what, below
+    return [location(found.place)], (found.concept, found.site), what, below
 
 
 def _table(rows: Sequence[Cell], console: Console) -> list[str]:
@@ -173,9 +174,9 @@ def _wide(row: Cell, where: int, label: int, console: Console) -> list[str]:
     places, name, what, below = row
     (place, target), *more = places
     prose = indented(what, console.width, " " * (where + label + 6))
-    head = f"  {_linked(place, target, where, console)}  {pad(' '.join(name).strip(), label)}  "
+    head = f"  {linked(place, target, where, console)}  {pad(' '.join(name).strip(), label)}  "
     lines = [(head + prose[0].lstrip()).rstrip(), *prose[1:]]
-    lines += [f"  {_linked(text, url, 0, console)}" for text, url in more]
+    lines += [f"  {linked(text, url, 0, console)}" for text, url in more]
     return lines + below
 
 
@@ -187,16 +188,16 @@ def _stacked(row: Cell, label: int, console: Console) -> list[str]:
         lines = indented(what, width, f"  {pad(concept, label)}  ")
     else:
         lines = [f"  {concept}", *indented(what, width, "    ")]
-    lines += [f"    {_linked(text, url, 0, console)}  {site}" for text, url in places]
+    lines += [f"    {linked(text, url, 0, console)}  {site}" for text, url in places]
     return [line.rstrip() for line in lines] + below
 
 
-def _linked(text: str, target: str, width: int, console: Console) -> str:
+def linked(text: str, target: str, width: int, console: Console) -> str:
     shown = console.link(console.style(text, "cyan"), target) if target else text
     return shown + " " * max(width - cells(text), 0)
 
 
-def _location(place: Place) -> tuple[str, str]:
+def location(place: Place) -> tuple[str, str]:
     return visible(str(place)), place.url or " "
 
 
@@ -205,12 +206,12 @@ def _reimplementation(row: Row, console: Console) -> list[str]:
         return []
     label = said("page.ours", console.lang)
     tested = f"  {row.tested}" if row.tested else ""
-    return [f"    {label}{_colon(console)} {row.ours}{tested}"]
+    return [f"    {label}{colon(console)} {row.ours}{tested}"]
 
 
 def _excerpt(excerpt: Excerpt, console: Console) -> list[str]:
-    place, target = _location(excerpt.place)
-    head = f"{_linked(place, target, 0, console)}  {excerpt.title}".rstrip()
+    place, target = location(excerpt.place)
+    head = f"{linked(place, target, 0, console)}  {excerpt.title}".rstrip()
     return [head, *_code(excerpt, console)]
 
 
@@ -254,7 +255,7 @@ def _proof(place: str, chain: Sequence[str], console: Console) -> list[str]:
     return lines + [line for step in chain for line in indented(step, console.width, "  - ")]
 
 
-def _warned(remark: str, console: Console) -> list[str]:
+def warned(remark: str, console: Console) -> list[str]:
     return [console.style(line, "yellow") for line in indented(remark, console.width, "  ! ")]
 
 
@@ -263,7 +264,7 @@ def _notes(notes: Sequence[str], console: Console) -> list[str]:
     return [head, *(line for note in notes for line in indented(note, console.width, "  - "))]
 
 
-def _remarks(remarks: Sequence[str], console: Console) -> list[str]:
+def remarks(remarks: Sequence[str], console: Console) -> list[str]:
     return [line for remark in remarks for line in indented(remark, console.width, "")]
 
 
@@ -272,9 +273,9 @@ def _sentence(first: str, second: str, console: Console, third: str = "") -> str
     return gap.join(part for part in (first, second, third) if part)
 
 
-def _colon(console: Console) -> str:
+def colon(console: Console) -> str:
     return "：" if console.lang == "zh" else ":"
 
 
-def _paragraphs(parts: Iterable[Sequence[str]]) -> str:
+def paragraphs(parts: Iterable[Sequence[str]]) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part)

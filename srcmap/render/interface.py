@@ -79,6 +79,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     pin: str
     path: str
     rows: tuple[Row, ...]
+    changed: str = ""
+    """What is different from the base, in a sentence."""
     remarks: tuple[str, ...] = ()
     """Whether the pin is partial, what the checkout is, and the like."""
 
