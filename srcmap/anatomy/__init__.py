@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from srcmap.errors import ParseError
-from srcmap.model import FileAnatomy
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.model import FileAnatomy
+    from collections.abc import Callable
 
 PYTHON = {".py", ".pyi"}
 CPP = {".cc", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".cxx", ".hh"}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from srcmap.anatomy.concepts.base import Kernel
 from srcmap.model import Absence, Note
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.concepts.base import Kernel
 
 ATTENTION = (
     "softmax-scale", "query-offset", "loop-range", "window-start", "causal-mask", "window-mask", "boundary-mask",

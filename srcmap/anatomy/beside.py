@@ -44,9 +44,7 @@ def read_beside(tree: ast.Module, sibling: Sibling | None) -> Beside:
         if neighbour is None:
             continue
         own = {node.name: node for node in neighbour.body if isinstance(node, ast.FunctionDef)}
-        functions.update(
-            {name: node for name, node in own.items() if helper_value(node) is not None}
-        )
+        functions |= {name: node for name, node in own.items() if helper_value(node) is not None}
         aliases.update(imports_of(neighbour.body))
         runners |= {here for here, there in names.items() if there in _runners(neighbour, own)}
     return Beside(functions, aliases, frozenset(runners))
@@ -57,26 +55,20 @@ _IMPORT = re.compile(rb"^[ \t]*from[ \t]+\.?(\w+)[ \t]+import\b", re.MULTILINE)
 
 def neighbours_wanted(data: bytes) -> list[str]:
     """File names that `read_beside` may ask for, without parsing: sorted, some may not exist."""
-    return sorted({f"{name.decode()}.py" for name in _IMPORT.findall(data)} - {"torch.py", "tilelang.py"})
+    names = {f"{name.decode()}.py" for name in _IMPORT.findall(data)}
+    return sorted(names - {"torch.py", "tilelang.py"})
 
 
 def _local_imports(tree: ast.Module) -> dict[str, dict[str, str]]:
     """Module beside the file to {local name: name there}."""
     found: dict[str, dict[str, str]] = {}
     for node in statements(tree):
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.module
-            and "." not in node.module
-            and node.level <= 1
-        ):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level <= 1:
+            if "." in node.module or node.module.startswith(("torch", "tilelang")):
+                continue
             names = {alias.asname or alias.name: alias.name for alias in node.names}
             found.setdefault(node.module, {}).update(names)
-    return {
-        module: names
-        for module, names in found.items()
-        if not module.startswith(("torch", "tilelang"))
-    }
+    return found
 
 
 def _parse(data: bytes | None) -> ast.Module | None:

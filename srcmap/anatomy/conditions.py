@@ -8,14 +8,16 @@ K's address is a mask handed in.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TYPE_CHECKING
 
 from srcmap.anatomy import ops
 from srcmap.anatomy.context import base_name, index_items
-from srcmap.anatomy.deps import Atom, Dependencies, Fold
-from srcmap.anatomy.facts import Facts
-from srcmap.anatomy.tree import Stmt
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.tree import Stmt
+    from srcmap.anatomy.facts import Facts
+    from srcmap.anatomy.deps import Atom, Dependencies, Fold
+    from collections.abc import Iterator
 
 Kind = Literal["causal", "window", "padding", "boundary", "input-mask", "block-mask", "other"]
 
@@ -156,7 +158,7 @@ class Flattener:
             return
         for definition in self.deps.definitions(test.id, at):
             where = definition.statement or at
-            if definition.value is not None and definition.index is None:
+            if definition.value is not None and definition.unpacked is None:
                 yield from self.comparisons(definition.value, where, hides=hides, depth=depth + 1)
 
     def _buffer(self, test: ast.expr, at: Stmt, hides: bool, depth: int) -> Iterator[Comparison]:
@@ -176,7 +178,7 @@ class Flattener:
     def _source(
         self, source: ast.expr, statement: Stmt, hides: bool, depth: int
     ) -> Iterator[Comparison]:
-        call = self.context.call(statement)
+        call = statement.call
         row = ops.TILE_OPS.get(self.context.name(call) or "") if call is not None else None
         if call is not None and row is not None and row.kind == "compare":
             yield from _tile_compare(call, statement, hides)
@@ -194,7 +196,7 @@ class Flattener:
             return []
         found = list(self.deps.sources(buffer))
         for statement in self.context.statements:
-            call = self.context.call(statement)
+            call = statement.call
             row = ops.TILE_OPS.get(self.context.name(call) or "") if call is not None else None
             if (
                 call is None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 
 from srcmap.anatomy import ops
-from srcmap.anatomy.concepts.base import Kernel
-from srcmap.anatomy.tree import Stmt
 from srcmap.model import Deed, Lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.tree import Stmt
+    from srcmap.anatomy.concepts.base import Kernel
 
 EVENT_ROLES = {
     "QK": "scores", "PV": "output", "REDUCE-MAX": "row-max", "MAX-MERGE": "row-max", "SAVE-MAX": "save-max",

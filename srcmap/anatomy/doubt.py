@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.model import Ambiguity, Confidence, Note, Site
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.concepts.base import Found, Kernel
 
 SINGLE = frozenset({"softmax-scale", "kv-head-count", "query-offset"})
 """Concepts of which a kernel has one: two findings of equal rank are an ambiguity."""

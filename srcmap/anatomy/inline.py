@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from srcmap.anatomy.names import Aliases, all_arguments, canonical
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 MAX_DEPTH = 8
+"""How deep helpers of helpers are written out; a helper may call itself."""
+
+Node = TypeVar("Node", bound=ast.AST)
 
 Scope = ast.Module | ast.FunctionDef
 
@@ -43,7 +48,7 @@ class Helpers(NamedTuple):
 
 
 def helpers_of(scopes: Sequence[Scope], aliases: Aliases) -> Helpers:
-    """Functions that a kernel can call, innermost definition winning; kernels themselves are not."""
+    """Functions that a kernel can call, the innermost of one name; kernels are not among them."""
     functions: dict[str, ast.FunctionDef] = {}
     for scope in scopes:
         for node in _definitions(scope.body):
@@ -97,23 +102,25 @@ def _has_tile_statement(body: list[ast.stmt], aliases: Aliases) -> bool:
 def helper_value(node: ast.FunctionDef) -> ast.expr | None:
     """The value of a helper that assigns scalars and returns one expression."""
     *before, last = node.body or [ast.Pass()]
-    plain = all(
-        (isinstance(step, ast.Expr)
-        and isinstance(step.value, ast.Constant))
-        or isinstance(step, (ast.Assign, ast.AnnAssign))
-        or isinstance(step, ast.FunctionDef)
-        for step in before
-    )
-    return last.value if plain and isinstance(last, ast.Return) else None
+    if not isinstance(last, ast.Return) or not all(_computes_nothing_else(step) for step in before):
+        return None
+    return last.value
+
+
+def _computes_nothing_else(step: ast.stmt) -> bool:
+    """Whether a step only names a value or documents."""
+    if isinstance(step, ast.Expr):
+        return isinstance(step.value, ast.Constant)
+    return isinstance(step, (ast.Assign, ast.AnnAssign, ast.FunctionDef))
 
 
 def _expand_statement(node: ast.stmt, helpers: Helpers, depth: int) -> ast.stmt:
     if depth > MAX_DEPTH:
         return node
-    if isinstance(node, ast.Expr):
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         function = helpers.called(node.value)
         if function is not None and helper_value(function) is None:
-            return _inline_macro(node, function, helpers, depth)
+            return _inline_macro(node.value, function, helpers, depth)
     if isinstance(node, (ast.For, ast.If, ast.With, ast.While)):
         return _expand_block(node, helpers, depth)
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)):
@@ -133,18 +140,15 @@ def _expand_block(node: ast.stmt, helpers: Helpers, depth: int) -> ast.stmt:
 
 
 def _inline_macro(
-    node: ast.Expr, function: ast.FunctionDef, helpers: Helpers, depth: int
+    call: ast.Call, function: ast.FunctionDef, helpers: Helpers, depth: int
 ) -> Inlined:
-    assert isinstance(node.value, ast.Call)
-    substitution = _bind(function, node.value)
+    substitution = _bind(function, call)
     inner = helpers_of_function(function, helpers)
     block = Inlined()
     block.function = function
-    block.body = expand(
-        [substitution.visit(copy.deepcopy(step)) for step in function.body], inner, depth + 1
-    )
-    ast.copy_location(block, node)
-    return block
+    steps = [substitution.applied(step) for step in function.body]
+    block.body = expand(steps, inner, depth + 1)
+    return ast.copy_location(block, call)
 
 
 def helpers_of_function(function: ast.FunctionDef, helpers: Helpers) -> Helpers:
@@ -158,21 +162,22 @@ def helpers_of_function(function: ast.FunctionDef, helpers: Helpers) -> Helpers:
 
 
 def _bind(function: ast.FunctionDef, call: ast.Call) -> _Substitution:
-    formals = all_arguments(function)
-    actual: dict[str, ast.expr] = dict(
-        zip((formal.arg for formal in formals), call.args, strict=False)
-    )
+    """The substitution that a call makes in the body of the function it calls."""
+    formals = (formal.arg for formal in all_arguments(function))
+    actual = _defaults(function)
+    actual |= zip(formals, call.args, strict=False)
     actual |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    defaults = function.args.defaults
-    positional = [*function.args.posonlyargs, *function.args.args]
-    for formal, default in zip(
-        positional[len(positional) - len(defaults) :], defaults, strict=True
-    ):
-        actual.setdefault(formal.arg, default)
     mark = f"@{function.name}:{call.lineno}"
     assigned = _assigned_names(function)
     renamed = {name: name + mark for name in assigned if name not in actual}
     return _Substitution({k: v for k, v in actual.items() if k not in assigned}, renamed)
+
+
+def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    positional = [*function.args.posonlyargs, *function.args.args]
+    defaults = function.args.defaults
+    optional = positional[len(positional) - len(defaults) :]
+    return {formal.arg: value for formal, value in zip(optional, defaults, strict=True)}
 
 
 def _assigned_names(function: ast.FunctionDef) -> set[str]:
@@ -191,6 +196,11 @@ class _Substitution(ast.NodeTransformer):
         self.actual = actual
         self.renamed = renamed
 
+    def applied(self, node: Node) -> Node:
+        """A copy of a node with everything put in."""
+        changed: Node = self.visit(copy.deepcopy(node))
+        return changed
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.renamed:
             return ast.copy_location(ast.Name(self.renamed[node.id], node.ctx), node)
@@ -205,29 +215,28 @@ class _ValueInliner(ast.NodeTransformer):
         self.helpers = helpers
         self.depth = depth
 
-    def expand(self, node):  # type: ignore[no-untyped-def]
+    def expand(self, node: Node) -> Node:
         """The node itself when it calls no helper, else a rewritten copy."""
         if not any(self.helpers.called(part) for part in ast.walk(node)):
             return node
-        return self.visit(copy.deepcopy(node))
+        changed: Node = self.visit(copy.deepcopy(node))
+        return changed
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         function = self.helpers.called(node)
-        if function is None or helper_value(function) is None or self.depth > MAX_DEPTH:
+        returned = None if function is None else helper_value(function)
+        if function is None or returned is None or self.depth > MAX_DEPTH:
             return node
-        value = _value_of(function, node)
+        value = _returned(function, returned, node)
         inner = _ValueInliner(helpers_of_function(function, self.helpers), self.depth + 1)
-        return ast.copy_location(inner.visit(value), node)
+        return ast.copy_location(inner.expand(value), node)
 
 
-def _value_of(function: ast.FunctionDef, call: ast.Call) -> ast.expr:
+def _returned(function: ast.FunctionDef, returned: ast.expr, call: ast.Call) -> ast.expr:
     """The returned expression with arguments and the helper's own scalars put in."""
-    binding = _bind(function, call)
-    known: dict[str, ast.expr] = dict(binding.actual)
+    known = dict(_bind(function, call).actual)
     for step in function.body:
         if isinstance(step, ast.Assign) and isinstance(step.targets[0], ast.Name):
-            known[step.targets[0].id] = _Substitution(known, {}).visit(copy.deepcopy(step.value))
-    returned = helper_value(function)
-    assert returned is not None
-    return _Substitution(known, {}).visit(copy.deepcopy(returned))
+            known[step.targets[0].id] = _Substitution(known, {}).applied(step.value)
+    return _Substitution(known, {}).applied(returned)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import bisect
 
 from srcmap.anatomy.absent import absences
@@ -15,12 +14,16 @@ from srcmap.anatomy.deps import Dependencies
 from srcmap.anatomy.doubt import Doubts, settle
 from srcmap.anatomy.facts import Facts
 from srcmap.anatomy.flow import Flow
-from srcmap.anatomy.kernels import KernelRoot
 from srcmap.anatomy.labels import Labeller
 from srcmap.anatomy.proof import premises
 from srcmap.anatomy.spans import Spans
 from srcmap.model import KernelAnatomy, Lines, Site, UnreadCall
-from srcmap.parse.python import PythonFile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.parse.python import PythonFile
+    from srcmap.anatomy.kernels import KernelRoot
+    import ast
 
 PASSIVE_EVENTS = {"SCALE", "FILL", "SAVE-MAX", "COMBINE-DIFF"}
 """Events of statements that may still be feeders of another."""

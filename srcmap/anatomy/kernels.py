@@ -7,14 +7,17 @@ A kernel is a function under `@T.prim_func`, or one whose own body launches with
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.anatomy.inline import Helpers, Scope, decorator_name, expand, helpers_of
 from srcmap.anatomy.names import Aliases, aliases_in, all_arguments, canonical
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 KERNEL_DECORATORS = {"prim_func"}
-JIT_DECORATORS = {"tilelang.jit", "tilelang.lazy_jit", "jit"}
+
+Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class KernelRoot(NamedTuple):
@@ -23,7 +26,6 @@ class KernelRoot(NamedTuple):
     function: ast.FunctionDef
     scopes: tuple[Scope, ...]
     """Module, builders from the outside in, and the kernel itself last."""
-    qualname: str
     aliases: Aliases
     helpers: Helpers
     body: list[ast.stmt]
@@ -47,28 +49,43 @@ def kernel_roots(
     if not imports_tilelang(tree):
         return []
     foreign = helpers or {}, aliases or {}
-    roots = [_root(scopes, *foreign) for scopes in _functions((tree,)) if _is_kernel(scopes)]
+    roots = [
+        _root(function, scopes, *foreign)
+        for scopes, function in _functions((tree,))
+        if _is_kernel(function, scopes)
+    ]
     return [root for root in roots if _launches(root.body, root.aliases)]
 
 
-def qualnames(tree: ast.Module) -> dict[ast.AST, str]:
+def qualnames(tree: ast.Module) -> dict[Named, str]:
     """Qualified name of every definition; `name#2` for the second of one name in one scope."""
-    names: dict[ast.AST, str] = {}
-    _name_definitions(tree, names)
+    names: dict[Named, str] = {}
+    # A stack of our own: a file nested deeply must not end the walk.
+    pending: list[tuple[ast.AST, str]] = [(tree, "")]
+    while pending:
+        node, prefix = pending.pop()
+        counts: dict[str, int] = {}
+        for child in _definitions_below(node):
+            counts[child.name] = counts.get(child.name, 0) + 1
+            ordinal = f"#{counts[child.name]}" if counts[child.name] > 1 else ""
+            names[child] = f"{prefix}{child.name}{ordinal}"
+            pending.append((child, names[child] + "."))
     return names
 
 
 def parameters(root: KernelRoot) -> dict[str, int]:
-    """Name to line of every tensor or scalar that a kernel takes, annotated in place or in its body."""
+    """Name to line of every tensor or scalar that a kernel takes."""
     found = {argument.arg: argument.lineno for argument in all_arguments(root.function)}
-    for node in root.function.body:
-        if (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and node.value is None
-        ):
-            found[node.target.id] = node.lineno
-    return found
+    return found | {name: node.lineno for name, node in _annotated_in_body(root.function)}
+
+
+def annotation_of(root: KernelRoot, parameter: str) -> ast.expr | None:
+    """How a parameter is annotated: in the signature, or in the body (`Q: T.Tensor(...)`)."""
+    for argument in all_arguments(root.function):
+        if argument.arg == parameter and argument.annotation is not None:
+            return argument.annotation
+    in_body = (node for name, node in _annotated_in_body(root.function) if name == parameter)
+    return next((node.annotation for node in in_body), None)
 
 
 def is_launch(node: ast.AST, aliases: Aliases) -> bool:
@@ -89,7 +106,7 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
             pending.append(child)
 
 
-def builder_names(roots: list[KernelRoot]) -> set[str]:
+def builder_names(roots: Iterable[KernelRoot]) -> set[str]:
     """Module-level functions that make or are these kernels."""
     return {(root.builders[0] if root.builders else root.function).name for root in roots}
 
@@ -104,27 +121,27 @@ def imports_tilelang(tree: ast.Module) -> bool:
     )
 
 
-def _functions(scopes: tuple[Scope, ...]) -> Iterator[tuple[Scope, ...]]:
-    for node in _nested(scopes[-1].body):
-        inner = (*scopes, node) if isinstance(node, ast.FunctionDef) else (*scopes, _as_scope(node))
+def _annotated_in_body(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AnnAssign]]:
+    """Parameters in eager style: annotations without a value."""
+    for node in function.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not node.value:
+            yield node.target.id, node
+
+
+def _functions(
+    scopes: tuple[Scope, ...],
+) -> Iterator[tuple[tuple[Scope, ...], ast.FunctionDef]]:
+    """Every function with the scopes down to its own, however deep in functions and classes."""
+    for node in _definitions_below(scopes[-1]):
         if isinstance(node, ast.FunctionDef):
-            yield inner
-        yield from _functions(inner)
+            inner = (*scopes, node)
+            yield inner, node
+            yield from _functions(inner)
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions((*scopes, ast.Module(body=node.body, type_ignores=[])))
 
 
-def _as_scope(node: ast.ClassDef) -> ast.Module:
-    return ast.Module(body=node.body, type_ignores=[])
-
-
-def _nested(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.ClassDef]:
-    for node in _definitions_below(ast.Module(body=body, type_ignores=[])):
-        if not isinstance(node, ast.AsyncFunctionDef):
-            yield node
-
-
-def _is_kernel(scopes: tuple[Scope, ...]) -> bool:
-    function = scopes[-1]
-    assert isinstance(function, ast.FunctionDef)
+def _is_kernel(function: ast.FunctionDef, scopes: tuple[Scope, ...]) -> bool:
     aliases = aliases_in(scopes)
     names = {decorator_name(decorator, aliases) for decorator in function.decorator_list}
     if "macro" in names:
@@ -146,50 +163,34 @@ def _launches(body: list[ast.stmt], aliases: Aliases) -> bool:
 
 
 def _root(
-    scopes: tuple[Scope, ...], foreign: dict[str, ast.FunctionDef], foreign_aliases: Aliases
+    function: ast.FunctionDef,
+    scopes: tuple[Scope, ...],
+    foreign: dict[str, ast.FunctionDef],
+    foreign_aliases: Aliases,
 ) -> KernelRoot:
-    function = scopes[-1]
-    assert isinstance(function, ast.FunctionDef)
     aliases = {**foreign_aliases, **aliases_in(scopes)}
     own = helpers_of(scopes, aliases)
     helpers = Helpers({**foreign, **own.functions}, aliases)
     body = expand(function.body, helpers)
-    return KernelRoot(function, scopes, "", aliases, helpers, body)
+    return KernelRoot(function, scopes, aliases, helpers, body)
 
 
-def _name_definitions(tree: ast.AST, names: dict[ast.AST, str]) -> None:
-    """Walk statements with a stack of our own: a file nested deeply must not end the walk."""
-    pending: list[tuple[ast.AST, str]] = [(tree, "")]
-    while pending:
-        node, prefix = pending.pop()
-        counts: dict[str, int] = {}
-        for child in _definitions_below(node):
-            counts[child.name] = counts.get(child.name, 0) + 1
-            ordinal = f"#{counts[child.name]}" if counts[child.name] > 1 else ""
-            names[child] = f"{prefix}{child.name}{ordinal}"
-            pending.append((child, names[child] + "."))
-
-
-def _definitions_below(
-    node: ast.AST,
-) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+def _definitions_below(node: ast.AST) -> Iterator[Named]:
     """Definitions of one scope in source order, through `if`, `try`, `with` and loops."""
     pending = list(reversed(_statements_of(node)))
     while pending:
         child = pending.pop()
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(child, Named):
             yield child
         else:
             pending += reversed(_statements_of(child))
 
 
 def _statements_of(node: ast.AST) -> list[ast.stmt]:
+    """The statements right below a node; clauses of `try` and `match` are looked through."""
     found: list[ast.stmt] = []
     for field in ("body", "handlers", "orelse", "finalbody", "cases"):
         for child in getattr(node, field, None) or ():
-            found += (
-                _statements_of(child)
-                if isinstance(child, (ast.excepthandler, ast.match_case))
-                else [child]
-            )
+            clause = isinstance(child, (ast.excepthandler, ast.match_case))
+            found += _statements_of(child) if clause else [child]
     return found

@@ -9,9 +9,12 @@ import ast
 from functools import cached_property
 
 from srcmap.anatomy.concepts.ascend import scope_kind
-from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.concepts.masking import Masks, concepts_of
-from srcmap.anatomy.tree import Stmt
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.tree import Stmt
+    from srcmap.anatomy.concepts.base import Found, Kernel
 
 WHOLE = {"cube-scope", "vector-scope", "combine", "kernel-grid"}
 """Concepts that are as large as what a label would name."""

@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-LANGUAGE = "tilelang.language."
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Aliases = dict[str, str]
 """Local name to dotted name."""
@@ -50,7 +51,7 @@ def aliases_in(scopes: Iterable[ast.Module | ast.FunctionDef]) -> Aliases:
 
 
 def canonical(expr: ast.AST, aliases: Aliases) -> str | None:
-    """The tilelang name that an expression means: `copy`, `tile.fill`, `tilelang.jit`, else None."""
+    """The tilelang name that an expression means (`copy`, `tile.fill`, `tilelang.jit`) or None."""
     dotted = _dotted(expr, aliases)
     if dotted is None or not dotted.startswith("tilelang"):
         return None
@@ -67,6 +68,11 @@ def all_arguments(function: ast.FunctionDef) -> list[ast.arg]:
     return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *rest]
 
 
+def names_in(node: ast.AST) -> set[str]:
+    """Every plain name that stands in a node, read or written."""
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
 def _dotted(expr: ast.AST, aliases: Aliases) -> str | None:
     if isinstance(expr, ast.Name):
         return aliases.get(expr.id)
@@ -77,13 +83,13 @@ def _dotted(expr: ast.AST, aliases: Aliases) -> str | None:
 
 
 def _import(node: ast.Import) -> Aliases:
-    return {
-        name.asname or name.name.split(".")[0]: name.name
-        if name.asname
-        else name.name.split(".")[0]
-        for name in node.names
-        if name.name.startswith("tilelang")
-    }
+    """`import a.b` binds `a`; `import a.b as c` binds `c` to `a.b`."""
+    aliases: Aliases = {}
+    for name in node.names:
+        if name.name.startswith("tilelang"):
+            top = name.name.split(".")[0]
+            aliases[name.asname or top] = name.name if name.asname else top
+    return aliases
 
 
 def _import_from(node: ast.ImportFrom) -> Aliases:

@@ -8,21 +8,41 @@ Sources: tilelang 0.1.13 to 0.1.15 `tilelang/language/**`, tilelang-ascend `tile
 
 from __future__ import annotations
 
-import ast
-from typing import NamedTuple
+from typing import NamedTuple, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
 
 Operand = int | str
 """Position of an argument, or its keyword when it has no position."""
 
 
+REDUCTION_NAMES = ("buffer", "out", "dim", "clear")
+"""Formal names of the reductions, by position."""
+
+
 class Row(NamedTuple):
-    """What a call does. `dst` is written, `src` are read, in the order of the operation."""
+    """What a call does."""
 
     kind: str
-    dst: Operand | None = None
+    dst: Operand
+    """What is written."""
     src: tuple[Operand, ...] = ()
+    """What is read, in the order of the operation."""
     names: tuple[str, ...] = ()
     """Formal names by position, for calls that pass by keyword."""
+
+
+class Operation(NamedTuple):
+    """A tile operation as one call performs it."""
+
+    kind: str
+    """The kind of its row: `copy`, `gemm`, `reduce_max`, ..."""
+    call: ast.Call
+    target: ast.expr | None
+    """What it writes; None when the call leaves it out."""
+    sources: tuple[ast.expr, ...]
+    """What it reads, in the order of its row; operands left out are missing."""
 
 
 def _copy(dst: int = 1, src: int = 0) -> Row:
@@ -35,145 +55,158 @@ def _gemm() -> Row:
 
 
 def _reduce(kind: str) -> Row:
-    return Row(kind, 1, (0,), ("buffer", "out", "dim", "clear"))
+    return Row(kind, 1, (0,), REDUCTION_NAMES)
 
 
 def _tile(kind: str, sources: int = 2) -> Row:
     return Row(kind, 0, tuple(range(1, sources + 1)), ("dst", "src0", "src1"))
 
 
+_ARITHMETIC = ("add", "sub", "mul", "div", "max", "min")
+_REDUCTIONS = ("reduce_max", "reduce_sum", "reduce_min")
+_UNARY = {
+    "exp": "exp", "exp2": "exp", "ln": "log", "log": "log", "log2": "log", "neg": "neg",
+    "reciprocal": "reciprocal", "relu": "relu", "leaky_relu": "relu",
+}  # fmt: skip
+
 TILE_OPS: dict[str, Row] = {
     # moving data
-    **dict.fromkeys(("copy", "tma_copy", "async_copy", "npuir_copy", "tile.copy"), _copy()),
     **dict.fromkeys(
-        ("ptx_cp_async", "tile.cast", "tile.broadcast", "tile.transpose", "tile.brcb", "tile.brcb_experiment"),
-        _copy(0, 1),
+        ("copy", "tma_copy", "async_copy", "npuir_copy", "tile.copy", "im2col", "c2d_im2col"),
+        _copy(),
     ),
-    "im2col": _copy(),
-    "c2d_im2col": _copy(),
-    "gather": Row("copy", 0, (1, 2)),
-    "tile.gather": Row("copy", 0, (1, 2)),
+    **dict.fromkeys(
+        ("ptx_cp_async", "tile.cast", "tile.broadcast", "tile.transpose", "tile.brcb",
+         "tile.brcb_experiment"), _copy(0, 1)),
+    **dict.fromkeys(("gather", "tile.gather", "tile.gatherb"), Row("copy", 0, (1, 2))),
     "tile.gather_mask": Row("copy", 0, (1,)),
-    "tile.gatherb": Row("copy", 0, (1, 2)),
     # constants
-    "fill": Row("fill", 0, (1,), ("buffer", "value")),
-    "tile.fill": Row("fill", 0, (1,), ("buffer", "value")),
-    "clear": Row("clear", 0, (), ("buffer",)),
-    "tile.clear": Row("clear", 0, (), ("buffer",)),
+    **dict.fromkeys(("fill", "tile.fill"), Row("fill", 0, (1,), ("buffer", "value"))),
+    **dict.fromkeys(("clear", "tile.clear"), Row("clear", 0, (), ("buffer",))),
     # matrix products
     **dict.fromkeys(
-        (
-            "gemm", "gemm_v0", "gemm_v1", "gemm_v2", "mma", "wgmma_gemm", "tcgen05_gemm", "gemm_sp", "gemm_sp_v2",
-            "gemm_rs", "gemm_ss", "tile.gemm", "tile.mma", "wgmma_gemm_sp", "cdna_gemm", "mma_gemm",
-        ),
-        _gemm(),
-    ),
+        ("gemm", "gemm_v0", "gemm_v1", "gemm_v2", "mma", "wgmma_gemm", "tcgen05_gemm", "gemm_sp",
+         "gemm_sp_v2", "gemm_rs", "gemm_ss", "tile.gemm", "tile.mma", "wgmma_gemm_sp", "cdna_gemm",
+         "mma_gemm"), _gemm()),
     # reductions
-    **{name: _reduce(name) for name in ("reduce_max", "reduce_sum", "reduce_min")},
-    **dict.fromkeys(("reduce", "reduce_abssum", "reduce_absmax", "reduce_bitand", "reduce_bitor", "reduce_bitxor"),
-                    _reduce("reduce_other")),
-    "cumsum": Row("reduce_other", 1, (0,)),
-    "cummax": Row("reduce_other", 1, (0,)),
-    **{f"tile.{name}": Row(name, 0, (1,), ("dst", "src")) for name in ("reduce_max", "reduce_sum", "reduce_min")},
+    **{name: _reduce(name) for name in _REDUCTIONS},
+    **dict.fromkeys(
+        ("reduce", "reduce_abssum", "reduce_absmax", "reduce_bitand", "reduce_bitor",
+         "reduce_bitxor"), _reduce("reduce_other")),
+    **dict.fromkeys(("cumsum", "cummax"), Row("reduce_other", 1, (0,))),
+    **{f"tile.{name}": Row(name, 0, (1,), ("dst", "src")) for name in _REDUCTIONS},
     # element-wise on tiles, destination first
-    **{f"tile.{name}": _tile(name) for name in ("add", "sub", "mul", "div", "max", "min")},
-    **{f"tile.{name}s": _tile(name) for name in ("add", "sub", "mul", "div", "max", "min")},
-    **{f"tile.row_expand_{name}": _tile(name) for name in ("add", "sub", "mul", "div", "max", "min")},
-    **{f"tile.row_expand_{name}_experiment": _tile(name) for name in ("add", "sub", "mul", "div", "max", "min")},
-    **{f"tile.{name}": _tile(kind, 1) for name, kind in {
-        "exp": "exp", "exp2": "exp", "ln": "log", "log": "log", "log2": "log", "reciprocal": "reciprocal",
-        "relu": "relu", "neg": "neg", "leaky_relu": "relu"}.items()},
+    **{f"tile.{name}": _tile(name) for name in _ARITHMETIC},
+    **{f"tile.{name}s": _tile(name) for name in _ARITHMETIC},
+    **{f"tile.row_expand_{name}": _tile(name) for name in _ARITHMETIC},
+    **{f"tile.row_expand_{name}_experiment": _tile(name) for name in _ARITHMETIC},
+    **{f"tile.{name}": _tile(kind, 1) for name, kind in _UNARY.items()},
     "tile.axpy": Row("axpy", 0, (1, 2)),
-    "tile.mul_add_dst": Row("mul_add", 0, (1, 2)),
-    "tile.fused_mul_add": Row("mul_add", 0, (1, 2)),
+    **dict.fromkeys(("tile.mul_add_dst", "tile.fused_mul_add"), Row("mul_add", 0, (1, 2))),
     "tile.select": Row("select", 0, (1, 2, 3)),
-    "tile.compare": Row("compare", 0, (1, 2, 3)),
-    "tile.compare_scalar": Row("compare", 0, (1, 2, 3)),
+    **dict.fromkeys(("tile.compare", "tile.compare_scalar"), Row("compare", 0, (1, 2, 3))),
     **{f"tile.bitwise_{name}": _tile("bitwise_" + name) for name in ("and", "or", "xor")},
     "tile.bitwise_not": _tile("bitwise_not", 1),
-    "tile.createvecindex": Row("index_vector", 0, (1,)),
-    "tile.arith_progression": Row("index_vector", 0, (1,)),
     **dict.fromkeys(
-        ("tile.abs", "tile.sqrt", "tile.rsqrt", "tile.sin", "tile.cos", "tile.sigmoid", "tile.silu", "tile.round",
-         "tile.floor", "tile.ceil", "tile.trunc"), Row("elementwise", 0, (1,))),
-    **dict.fromkeys(("tile.clamp", "tile.clamp_max", "tile.clamp_min", "tile.bitwise_lshift", "tile.bitwise_rshift",
-                     "tile.pow", "tile.powers"), Row("elementwise", 0, (1, 2))),
+        ("tile.createvecindex", "tile.arith_progression"), Row("index_vector", 0, (1,))),
+    **dict.fromkeys(
+        ("tile.abs", "tile.sqrt", "tile.rsqrt", "tile.sin", "tile.cos", "tile.sigmoid",
+         "tile.silu", "tile.round", "tile.floor", "tile.ceil", "tile.trunc"),
+        Row("elementwise", 0, (1,))),
+    **dict.fromkeys(
+        ("tile.clamp", "tile.clamp_max", "tile.clamp_min", "tile.bitwise_lshift",
+         "tile.bitwise_rshift", "tile.pow", "tile.powers"), Row("elementwise", 0, (1, 2))),
     # choosing
-    **dict.fromkeys(("tile.topk", "topk", "tile.sort", "tile.sort32", "tile.merge_sort", "tile.init_sort_buf",
-                     "tile.sort_block", "tile.mrgsort"), Row("topk", 0, (1, 2, 3, 4))),
+    **dict.fromkeys(
+        ("tile.topk", "topk", "tile.sort", "tile.sort32", "tile.merge_sort", "tile.init_sort_buf",
+         "tile.sort_block", "tile.mrgsort"), Row("topk", 0, (1, 2, 3, 4))),
     # adding through memory
-    **dict.fromkeys(("atomic_add", "atomic_addx2", "atomic_addx4", "atomic_max", "atomic_min", "tile.atomic_add"),
-                    Row("atomic", 0, (1,))),
+    **dict.fromkeys(
+        ("atomic_add", "atomic_addx2", "atomic_addx4", "atomic_max", "atomic_min",
+         "tile.atomic_add"), Row("atomic", 0, (1,))),
     "reinterpretcast": Row("alias", 0, (1,)),
 }  # fmt: skip
 """Calls that stand alone as statements and write a tile."""
 
 ALLOCATIONS = {
-    "alloc_shared", "alloc_fragment", "alloc_local", "alloc_var", "alloc_tmem", "alloc_L1", "alloc_L0A", "alloc_L0B",
-    "alloc_L0C", "alloc_ub", "alloc_buffer", "alloc_descriptor", "alloc_wgmma_desc", "alloc_tcgen05_smem_desc",
-    "alloc_tcgen05_instruction_desc", "alloc_cluster_barrier", "alloc_reducer", "alloc_workspace",
+    "alloc_shared", "alloc_fragment", "alloc_local", "alloc_var", "alloc_tmem", "alloc_L1",
+    "alloc_L0A", "alloc_L0B", "alloc_L0C", "alloc_ub", "alloc_buffer", "alloc_descriptor",
+    "alloc_wgmma_desc", "alloc_tcgen05_smem_desc", "alloc_tcgen05_instruction_desc",
+    "alloc_cluster_barrier", "alloc_reducer", "alloc_workspace",
 }  # fmt: skip
 GLOBAL_ALLOCATIONS = {"alloc_global", "empty", "alloc_workspace"}
 BARRIER_ALLOCATIONS = {"alloc_barrier", "alloc_cluster_barrier", "create_list_of_mbarrier"}
+ALL_ALLOCATIONS = ALLOCATIONS | GLOBAL_ALLOCATIONS | BARRIER_ALLOCATIONS
 ALIASES = {"reshape", "view", "reinterpret", "reinterpretcast"}
 
+ASCEND_MEMORIES = {"alloc_L1", "alloc_L0C", "alloc_ub"}
+
 BARRIERS = {
-    "barrier_all", "pipe_barrier", "sync_threads", "sync_warp", "sync_grid", "sync_all", "sync_block", "sync_cluster",
-    "cluster_sync", "set_flag", "wait_flag", "barrier_arrive", "mbarrier_arrive", "mbarrier_expect_tx",
-    "cp_async_barrier_noinc", "tcgen05_mma_arrive", "tcgen05_commit", "fence_proxy_async", "warpgroup_arrive",
-    "warpgroup_commit_batch", "warpgroup_wait", "wait_wgmma", "ptx_commit_group", "ptx_wait_group",
-    "ptx_wait_barrier", "cp_async_wait_group", "cp_async_commit_group", "sync_global", "fence", "tma_store_arrive",
-    "tma_store_wait", "syncthreads", "tcgen05_before_thread_sync", "tcgen05_after_thread_sync", "any_sync",
-    "all_sync", "ptx_arrive_barrier", "arrive_barrier", "wait_group", "commit_group", "set_cross_flag",
-    "wait_cross_flag", "barrier_wait", "mbarrier_wait_parity", "griddepcontrol_wait", "pdl_sync", "pdl_trigger",
-    "sync_subblock", "block_barrier", "pto_barrier", "wait_intra_block", "set_intra_block", "cluster_arrive",
-    "cluster_wait", "warp_sync", "ptx_fence_barrier_init", "fence_barrier_init", "tcgen05_cp_warpx4",
+    "barrier_all", "pipe_barrier", "sync_threads", "sync_warp", "sync_grid", "sync_all",
+    "sync_block", "sync_cluster", "cluster_sync", "set_flag", "wait_flag", "barrier_arrive",
+    "mbarrier_arrive", "mbarrier_expect_tx", "cp_async_barrier_noinc", "tcgen05_mma_arrive",
+    "tcgen05_commit", "fence_proxy_async", "warpgroup_arrive", "warpgroup_commit_batch",
+    "warpgroup_wait", "wait_wgmma", "ptx_commit_group", "ptx_wait_group", "ptx_wait_barrier",
+    "cp_async_wait_group", "cp_async_commit_group", "sync_global", "fence", "tma_store_arrive",
+    "tma_store_wait", "syncthreads", "tcgen05_before_thread_sync", "tcgen05_after_thread_sync",
+    "any_sync", "all_sync", "ptx_arrive_barrier", "arrive_barrier", "wait_group",
+    "commit_group", "set_cross_flag", "wait_cross_flag", "barrier_wait", "mbarrier_wait_parity",
+    "griddepcontrol_wait", "pdl_sync", "pdl_trigger", "sync_subblock", "block_barrier",
+    "pto_barrier", "wait_intra_block", "set_intra_block", "cluster_arrive", "cluster_wait",
+    "warp_sync", "ptx_fence_barrier_init", "fence_barrier_init", "tcgen05_cp_warpx4",
 }  # fmt: skip
 """Synchronisation: it parts a product from the load before it and is otherwise noise."""
 
+GRID_BARRIERS = {"sync_grid", "sync_all"}
 FLAG_SETS = {"set_cross_flag", "set_intra_block"}
 FLAG_WAITS = {"wait_cross_flag", "wait_intra_block"}
 BARRIER_WAITS = {"mbarrier_wait_parity", "barrier_wait", "ptx_wait_barrier"}
 
 NOISE = {
-    "annotate_layout", "annotate_address", "annotate_safe_value", "annotate_l2_hit_ratio", "use_swizzle", "set_max_nreg",
-    "inc_max_nreg", "dec_max_nreg", "annotate_producer_reg_dealloc", "annotate_consumer_reg_alloc", "no_set_max_nreg",
-    "disable_warp_group_reg_alloc", "func_attr", "attr", "block_attr", "evaluate", "print", "device_assert", "assume",
-    "annotate_restrict_buffers", "annotate_ws_schedule", "annotate_pass_configs", "import_source", "printf", "dump",
-    "initialize_wgmma_descriptor", "initialize_tcgen05_descriptor", "increase_descriptor_offset", "tcgen05_dealloc",
-    "annotate_compile_flags", "dump_tensor", "setprio", "hint", "cluster_launch_control", "call_extern", "loop_break",
-    "deallocate_tmem", "tile.set_mask", "tile.reset_mask", "rng_init", "annotate_min_blocks_per_sm", "prefetch",
-    "create_tma_descriptor", "tma_prefetch", "annotate_blockscale", "reads", "writes",
+    "annotate_layout", "annotate_address", "annotate_safe_value", "annotate_l2_hit_ratio",
+    "use_swizzle", "set_max_nreg", "inc_max_nreg", "dec_max_nreg",
+    "annotate_producer_reg_dealloc", "annotate_consumer_reg_alloc", "no_set_max_nreg",
+    "disable_warp_group_reg_alloc", "func_attr", "attr", "block_attr", "evaluate", "print",
+    "device_assert", "assume", "annotate_restrict_buffers", "annotate_ws_schedule",
+    "annotate_pass_configs", "import_source", "printf", "dump", "initialize_wgmma_descriptor",
+    "initialize_tcgen05_descriptor", "increase_descriptor_offset", "tcgen05_dealloc",
+    "annotate_compile_flags", "dump_tensor", "setprio", "hint", "cluster_launch_control",
+    "call_extern", "loop_break", "deallocate_tmem", "tile.set_mask", "tile.reset_mask",
+    "rng_init", "annotate_min_blocks_per_sm", "prefetch", "create_tma_descriptor",
+    "tma_prefetch", "annotate_blockscale", "reads", "writes",
 }  # fmt: skip
 """Statements that move no data that a concept looks at."""
 
-LOOPS = {"Parallel", "Pipelined", "serial", "unroll", "vectorized", "Persistent", "persistent", "grid", "thread_binding",
-         "Serial", "Unroll", "PersistentTileScheduler"}  # fmt: skip
-SCOPES = {"Scope", "ws", "WSScope", "warp_specialize", "block", "rs", "sblock"}
+ROLE_SCOPES = {"ws", "WSScope", "warp_specialize"}
+"""What `with` opens for one warp role."""
 MAP_LOOPS = {"Parallel", "vectorized", "grid"}
 
 EXPRESSIONS = {
-    "exp": "exp", "exp2": "exp", "log": "log", "log2": "log", "max": "max", "min": "min", "Max": "max", "Min": "min",
-    "maximum": "max", "minimum": "min", "__exp": "exp", "__exp2": "exp", "__log": "log", "__log2": "log",
-    "exp10": "exp", "__exp10": "exp",
-    "if_then_else": "choice", "Select": "choice", "where": "choice", "infinity": "infinity", "max_value": "infinity",
-    "min_value": "neg_infinity", "cast": "keep_first", "Cast": "keep_second", "ceildiv": "scalar",
-    "floordiv": "scalar", "floormod": "scalar", "truncdiv": "scalar", "truncmod": "scalar",
-    "fma": "fma", "__fmul": "mul", "__fadd": "add", "__fsub": "sub", "__fdiv": "div", "ieee_mul": "mul",
-    "ieee_add": "add", "ieee_sub": "sub", "ieee_fdiv": "div", "fdividef": "div", "__fdividef": "div",
-    "ieee_frcp": "reciprocal", "reciprocal": "reciprocal",
-    "max_nan": "max", "min_nan": "min", "fmax": "max", "fmin": "min",
-    "reinterpret": "keep_second", "access_ptr": "keep_first", "address_of": "keep_first", "tvm_access_ptr": "keep_first",
-    "not_": "keep_first", "Not": "keep_first", "likely": "keep_first", "shuffle_elect": "scalar",
+    "exp": "exp", "exp2": "exp", "log": "log", "log2": "log", "max": "max", "min": "min", "Max":
+    "max", "Min": "min", "maximum": "max", "minimum": "min", "__exp": "exp", "__exp2": "exp",
+    "__log": "log", "__log2": "log", "exp10": "exp", "__exp10": "exp", "if_then_else": "choice",
+    "Select": "choice", "where": "choice", "infinity": "infinity", "max_value": "infinity",
+    "min_value": "neg_infinity", "cast": "keep_first", "Cast": "keep_second", "ceildiv":
+    "scalar", "floordiv": "scalar", "floormod": "scalar", "truncdiv": "scalar", "truncmod":
+    "scalar", "fma": "fma", "__fmul": "mul", "__fadd": "add", "__fsub": "sub", "__fdiv": "div",
+    "ieee_mul": "mul", "ieee_add": "add", "ieee_sub": "sub", "ieee_fdiv": "div", "fdividef":
+    "div", "__fdividef": "div", "ieee_frcp": "reciprocal", "reciprocal": "reciprocal",
+    "max_nan": "max", "min_nan": "min", "fmax": "max", "fmin": "min", "reinterpret":
+    "keep_second", "access_ptr": "keep_first", "address_of": "keep_first", "tvm_access_ptr":
+    "keep_first", "not_": "keep_first", "Not": "keep_first", "likely": "keep_first",
+    "shuffle_elect": "scalar",
 }  # fmt: skip
 """Calls inside expressions, by what they do with the roles of their arguments."""
 
 SCALAR_TYPES = {
-    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-    "uint64", "bool", "float", "half", "float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e4m3fnuz",
+    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+    "uint16", "uint32", "uint64", "bool", "float", "half", "float8_e4m3fn", "float8_e5m2",
+    "float8_e4m3", "float8_e4m3fnuz",
 }  # fmt: skip
-THREADS = {"get_thread_binding", "get_thread_bindings", "get_warp_idx", "get_warp_group_idx", "get_lane_idx",
-           "get_warp_idx_sync", "thread_binding"}  # fmt: skip
+THREADS = {
+    "get_thread_binding", "get_thread_bindings", "get_warp_idx", "get_warp_group_idx",
+    "get_lane_idx", "get_warp_idx_sync", "thread_binding",
+}  # fmt: skip
 
 
 def argument(call: ast.Call, operand: Operand, names: tuple[str, ...] = ()) -> ast.expr | None:
@@ -185,6 +218,20 @@ def argument(call: ast.Call, operand: Operand, names: tuple[str, ...] = ()) -> a
             return None
         operand = names[operand]
     return keyword(call, operand)
+
+
+def operation_of(name: str | None, call: ast.Call) -> Operation | None:
+    """The operation that a call of this canonical name performs; None when no row has the name."""
+    row = TILE_OPS.get(name or "")
+    if row is None:
+        return None
+    operands = (argument(call, operand, row.names) for operand in row.src)
+    return Operation(
+        row.kind,
+        call,
+        argument(call, row.dst, row.names),
+        tuple(operand for operand in operands if operand is not None),
+    )
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from srcmap.anatomy.concepts.base import Found, Kernel
-from srcmap.anatomy.flow import Event
 from srcmap.model import Note, Premise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.flow import Event
+    from srcmap.anatomy.concepts.base import Found, Kernel
 
 MAX_CHAIN = 24
 

@@ -11,8 +11,9 @@ from srcmap.parse.python import PythonFile, parse_python
 
 
 def read_python(data: bytes, path: str, sibling: Sibling | None = None) -> FileAnatomy:
-    """The anatomy of one Python file; `sibling` reads the files that it imports from its own folder.
+    """The anatomy of one Python file.
 
+    `sibling` gives the bytes of a file that this one imports from its own folder.
     Raises ParseError when no top-level statement of it can be read.
     """
     file = parse_python(data, path)

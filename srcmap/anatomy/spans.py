@@ -201,7 +201,7 @@ class Spans:
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names |= {base for target in targets if (base := base_name(target)) is not None}
-        call = self.context.call(statement)
+        call = statement.call
         row = ops.TILE_OPS.get(self.context.name(call) or "") if call is not None else None
         if call is not None and row is not None and row.dst is not None:
             base = base_name(ops.argument(call, row.dst, row.names))
@@ -236,7 +236,7 @@ class Spans:
             for n in ast.walk(part)
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
         }
-        call = self.context.call(statement)
+        call = statement.call
         row = ops.TILE_OPS.get(self.context.name(call) or "") if call is not None else None
         if (
             call is not None

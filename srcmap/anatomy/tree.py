@@ -7,14 +7,21 @@ A statement is known by (line, column, type), so two inlinings of one macro give
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import Literal
+import itertools
+from typing import TYPE_CHECKING, Literal
 
 from srcmap.anatomy.inline import Inlined
 from srcmap.anatomy.names import Aliases, canonical
-from srcmap.model import Lines
+from srcmap.parse.spans import node_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from srcmap.model import Lines
 
 Kind = Literal["loop", "if", "with", "inline", "def", "simple"]
+
+Block = list["Stmt"]
 
 
 class Stmt:
@@ -23,7 +30,7 @@ class Stmt:
     __slots__ = ("arm", "arms", "block", "index", "kind", "node", "parent", "uid")
 
     def __init__(
-        self, node: ast.stmt, parent: Stmt | None, arm: str, block: list[Stmt], uid: int
+        self, node: ast.stmt, parent: Stmt | None, arm: str, block: Block, uid: int
     ) -> None:
         self.node = node
         self.parent = parent
@@ -33,21 +40,38 @@ class Stmt:
         self.block = block
         """The statements beside this one, itself included."""
         self.index = len(block)
+        """Position in the block, from 0."""
         self.uid = uid
         """Order of reading, unique in one kernel."""
         self.kind = _kind(node)
-        self.arms: dict[str, list[Stmt]] = {}
+        self.arms: dict[str, Block] = {}
         """The blocks below, by arm."""
 
     @property
     def lines(self) -> Lines:
         """First to last line, 1-based."""
-        return Lines(self.node.lineno, self.node.end_lineno or self.node.lineno)
+        return node_lines(self.node)
 
     @property
     def place(self) -> tuple[int, int, str]:
         """What makes this statement the same in two inlinings."""
         return (self.node.lineno, self.node.col_offset, type(self.node).__name__)
+
+    @property
+    def test(self) -> ast.expr | None:
+        """The condition of an `if`."""
+        return self.node.test if isinstance(self.node, ast.If) else None
+
+    @property
+    def with_items(self) -> list[ast.withitem]:
+        """What a `with` opens."""
+        return self.node.items if isinstance(self.node, ast.With) else []
+
+    @property
+    def call(self) -> ast.Call | None:
+        """The call that stands alone in a statement."""
+        value = self.node.value if isinstance(self.node, ast.Expr) else None
+        return value if isinstance(value, ast.Call) else None
 
     def ancestors(self) -> Iterator[Stmt]:
         """Enclosing compound statements, innermost first."""
@@ -56,40 +80,48 @@ class Stmt:
             yield parent
             parent = parent.parent
 
+    def tests(self) -> Iterator[tuple[Stmt, ast.expr]]:
+        """Every `if` around this statement with its condition, innermost first."""
+        for parent in self.ancestors():
+            if parent.test is not None:
+                yield parent, parent.test
+
     def inside(self, other: Stmt) -> bool:
         """Whether `other` encloses this one."""
         return any(parent is other for parent in self.ancestors())
 
     def walk(self) -> Iterator[Stmt]:
-        """This statement and all below, in reading order."""
+        """The statement and all below, in reading order."""
         yield self
         for block in self.arms.values():
             for child in block:
                 yield from child.walk()
+
+    def walk_arm(self, arm: str) -> Iterator[Stmt]:
+        """All statements of one arm, in reading order; none when there is no such arm."""
+        for child in self.arms.get(arm, ()):
+            yield from child.walk()
 
     def siblings_before(self) -> Iterator[Stmt]:
         """Earlier statements of the same block, nearest first."""
         return reversed(self.block[: self.index])
 
 
-def build(body: list[ast.stmt]) -> list[Stmt]:
+def build(body: list[ast.stmt]) -> Block:
     """The statement tree of a kernel body."""
-    counter = iter(range(1_000_000_000))
-    return _build(body, None, "body", counter)
+    return _build(body, None, "body", itertools.count())
 
 
-def _build(
-    body: list[ast.stmt], parent: Stmt | None, arm: str, counter: Iterator[int]
-) -> list[Stmt]:
-    block: list[Stmt] = []
+def _build(body: list[ast.stmt], parent: Stmt | None, arm: str, uids: Iterator[int]) -> Block:
+    block: Block = []
     for node in body:
-        statement = Stmt(node, parent, arm, block, next(counter))
+        statement = Stmt(node, parent, arm, block, next(uids))
         block.append(statement)
         if statement.kind not in ("simple", "def"):
             for field in ("body", "orelse"):
                 inner = getattr(node, field, None)
                 if inner:
-                    statement.arms[field] = _build(inner, statement, field, counter)
+                    statement.arms[field] = _build(inner, statement, field, uids)
     return block
 
 

@@ -1,20 +1,29 @@
-"""The one place where positions are converted.
+r"""The one place where positions are converted.
 
-Lines are 1-based and only `\\n` ends one, as git and GitHub count.
+Lines are 1-based and only `\n` ends one, as git and GitHub count.
 Columns are 0-based code points; `ast` and tree-sitter count UTF-8 bytes, LibCST code points.
 """
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from srcmap.model import Lines
+
+if TYPE_CHECKING:
+    import ast
 
 _PYTHON_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
+def node_lines(node: ast.stmt | ast.expr) -> Lines:
+    """Lines of a syntax node; the decorators of a definition are outside, as `ast` has it."""
+    return Lines(node.lineno, node.end_lineno or node.lineno)
+
+
 def git_lines(text: str) -> list[str]:
-    """Split at `\\n` only; a CR before it stays out; a last line without an end counts."""
+    r"""Split at `\n` only; a CR before it stays out; a last line without an end counts."""
     lines = text.split("\n")
     if lines and not lines[-1]:
         lines.pop()

@@ -16,7 +16,10 @@ from srcmap.anatomy.concepts import (
     softmax,
     split,
 )
-from srcmap.anatomy.concepts.base import Finder
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.concepts.base import Finder
 
 SOFTMAX: tuple[Finder, ...] = (
     softmax.softmax_scale,

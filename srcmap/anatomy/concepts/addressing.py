@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TYPE_CHECKING
 
 from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.concepts.masking import Masks, concepts_of, parameter_line
 from srcmap.anatomy.context import index_items
-from srcmap.anatomy.deps import Atom, Definition
-from srcmap.anatomy.flow import Access
-from srcmap.anatomy.tree import Stmt
 from srcmap.model import Lines
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.flow import Access
+    from srcmap.anatomy.deps import Atom, Definition
+    from srcmap.anatomy.tree import Stmt
+    from collections.abc import Iterator
 
 
 def kv_heads(kernel: Kernel) -> Iterator[Found]:
@@ -77,7 +79,7 @@ def _key_value_loads(kernel: Kernel) -> Iterator[tuple[str, Access]]:
 
 
 def _kv_head(kernel: Kernel, operand: str, access: Access) -> Iterator[Found]:
-    query = kernel.facts._atoms_of(kernel.facts.query_tensors, union=True)
+    query = kernel.facts.all_atoms(kernel.facts.query_tensors)
     for item in index_items(access.expr):
         if isinstance(item, ast.Slice) or _moves_with_keys(kernel, item, access.statement):
             continue
@@ -210,7 +212,7 @@ def _named_below(kernel: Kernel, expr: ast.expr, at: Stmt, depth: int = 4) -> It
         if isinstance(node, ast.Name) and depth:
             for definition in kernel.deps.definitions(node.id, at):
                 yield definition
-                if definition.value is not None and definition.index is None:
+                if definition.value is not None and definition.unpacked is None:
                     yield from _named_below(
                         kernel, definition.value, definition.statement or at, depth - 1
                     )
@@ -550,7 +552,7 @@ def split_range(kernel: Kernel) -> Iterator[Found]:
     """The keys of one split: a grid variable in K's rows that the query does not know."""
     if kernel.facts.kernel_class != "attention":
         return
-    query = kernel.facts._atoms_of(kernel.facts.query_tensors, union=True, lookups=True)
+    query = kernel.facts.all_atoms(kernel.facts.query_tensors, lookups=True)
     seen: set[Lines] = set()
     for operand, access in _key_value_loads(kernel):
         for item in index_items(access.expr):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from srcmap.anatomy import ops
 from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.spans import Place
-from srcmap.anatomy.tree import Stmt
 from srcmap.model import Lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.tree import Stmt
+    from collections.abc import Iterator
 
 SCOPES = {"C": "cube-scope", "V": "vector-scope"}
 
@@ -126,7 +129,7 @@ def flags(kernel: Kernel) -> Iterator[Found]:
 
 def _flag(kernel: Kernel, statement: Stmt) -> str:
     """The number of the flag, when it is written as one."""
-    call = kernel.context.call(statement)
+    call = statement.call
     assert call is not None
     numbers = [kernel.deps.fold(argument, statement) for argument in call.args]
     return next((f"{number:g}" for number in numbers if number is not None), "")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TYPE_CHECKING
 
-from srcmap.anatomy.context import Context
-from srcmap.anatomy.deps import Dependencies
-from srcmap.anatomy.facts import Facts
-from srcmap.anatomy.flow import Event, Reading
-from srcmap.anatomy.spans import Place, Spans
-from srcmap.anatomy.tree import Stmt
-from srcmap.model import Confidence, Lines
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.deps import Dependencies
+    from srcmap.model import Confidence, Lines
+    from srcmap.anatomy.context import Context
+    from srcmap.anatomy.tree import Stmt
+    from srcmap.anatomy.spans import Place, Spans
+    from srcmap.anatomy.flow import Event, Reading
+    from srcmap.anatomy.facts import Facts
 
 
 class Found(NamedTuple):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from srcmap.anatomy import ops
-from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.context import base_name
-from srcmap.anatomy.tree import Stmt
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.tree import Stmt
+    from srcmap.anatomy.concepts.base import Found, Kernel
+    from collections.abc import Iterator
 
 
 def tensor_memory(kernel: Kernel) -> Iterator[Found]:
@@ -37,7 +40,7 @@ def barrier_waits(kernel: Kernel) -> Iterator[Found]:
         and (base := base_name(barrier))
     }
     for statement in kernel.context.statements:
-        call = kernel.context.call(statement)
+        call = statement.call
         if call is not None and kernel.context.name(call) in ops.BARRIER_WAITS:
             waited = ops.argument(call, 0, ("mbarrier",))
             if base_name(waited) in signalled:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.inline import Inlined
 from srcmap.model import Lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.concepts.base import Found, Kernel
+    from collections.abc import Iterator
 
 CHOOSERS = {"tile.topk", "topk"}
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator
 
 from srcmap.anatomy import ops
-from srcmap.anatomy.concepts.base import Kernel
 from srcmap.model import Lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.concepts.base import Kernel
+    from collections.abc import Iterator
 
 MAX_RUN = 12
 

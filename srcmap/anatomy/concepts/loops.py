@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from srcmap.anatomy.concepts.base import Found, Kernel
-from srcmap.anatomy.deps import Definition
 from srcmap.anatomy.spans import Place
 from srcmap.anatomy.tree import Stmt, loop_call
 from srcmap.model import Lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.deps import Definition
+    from collections.abc import Iterator
 
 
 def kernel_grid(kernel: Kernel) -> Iterator[Found]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TYPE_CHECKING
 
 from srcmap.anatomy import ops
 from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.conditions import Axes, Comparison, Flattener, arms, hidden_leaf
-from srcmap.anatomy.deps import Definition
-from srcmap.anatomy.spans import Place
-from srcmap.anatomy.tree import Stmt
 from srcmap.model import Lines
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.spans import Place
+    from srcmap.anatomy.deps import Definition
+    from srcmap.anatomy.tree import Stmt
+    from collections.abc import Iterator
 
 
 class MaskWrite(NamedTuple):
@@ -71,7 +73,7 @@ class Masks:
         node = statement.node
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             return self._assigned(statement, node.targets[0], node.value)
-        call = self.kernel.context.call(statement)
+        call = statement.call
         row = ops.TILE_OPS.get(self.kernel.context.name(call) or "") if call is not None else None
         if call is None or row is None:
             return None

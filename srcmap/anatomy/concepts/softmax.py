@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from srcmap.anatomy import ops, roles
 from srcmap.anatomy.concepts.base import Found, Kernel
-from srcmap.anatomy.deps import Definition
 from srcmap.anatomy.facts import tensors
-from srcmap.anatomy.flow import Event, Product
 from srcmap.anatomy.spans import Place
-from srcmap.anatomy.tree import Stmt
 from srcmap.model import Lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.tree import Stmt
+    from srcmap.anatomy.flow import Event, Product
+    from srcmap.anatomy.deps import Definition
+    from collections.abc import Iterator
 
 
 def softmax_scale(kernel: Kernel) -> Iterator[Found]:
@@ -37,7 +40,7 @@ def _scales_scores(kernel: Kernel, event: Event) -> bool:
 
 def _factors(kernel: Kernel, statement: Stmt) -> list[str]:
     """Names of scalars that a statement multiplies or divides by."""
-    call = kernel.context.call(statement)
+    call = statement.call
     if call is not None:
         row = ops.TILE_OPS.get(kernel.context.name(call) or "")
         operands = [ops.argument(call, operand, row.names) for operand in row.src] if row else []
@@ -251,7 +254,7 @@ def normalising(kernel: Kernel) -> Iterator[Found]:
 def sink(kernel: Kernel) -> Iterator[Found]:
     """The sink logit's load, and its term in the denominator."""
     events = kernel.facts.events("SINK-DIFF", "SINKEXP", "SINK-ADD", "MAX-SINK")
-    if not any(event.kind in ("SINK-ADD",) for event in events):
+    if not any(event.kind == "SINK-ADD" for event in events):
         return
     makers = {maker for event in events for tag, maker in event.because if tag.startswith("L:")}
     loads = [

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 
 from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.concepts.softmax import is_staging_copy, stored_runs
-from srcmap.anatomy.flow import Access, Event
-from srcmap.anatomy.spans import Place
-from srcmap.anatomy.tree import Stmt
 from srcmap.model import Lines
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.anatomy.tree import Stmt
+    from srcmap.anatomy.spans import Place
+    from srcmap.anatomy.flow import Access, Event
+    from collections.abc import Iterator
 
 
 def partials(kernel: Kernel) -> Iterator[Found]:
@@ -42,7 +45,7 @@ def combine(kernel: Kernel) -> Iterator[Found]:
     if not events:
         return
     region_keys = {event.region for event in events}
-    for region in dict.fromkeys(kernel.facts.region_of(key) for key in sorted(region_keys)):
+    for region in dict.fromkeys(kernel.facts.launch_of(key) for key in sorted(region_keys)):
         if region is not None and not _also_attention(kernel, region):
             yield Found(
                 "combine", kernel.spans.place(region), _without_trailing_noise(kernel, region)
