@@ -13,6 +13,8 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
+import pytest
+
 from srcmap.anatomy import read_source
 from srcmap.anatomy.kernel_reader import open_kernel
 from srcmap.anatomy.kernels import KernelRoot, kernel_roots
@@ -230,6 +232,11 @@ ASCEND_DEFAULTS = {
         T.tile.exp(s, s)  #: vector-scope, probability
         """,
 }
+
+
+def known(reason: str) -> pytest.MarkDecorator:
+    """Mark what does not hold yet and is to; the reason says what is missing."""
+    return pytest.mark.xfail(reason=reason, strict=False)
 
 
 def nvidia(**steps: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.anatomy.little import ascend, nvidia, read, sites, wrong
+from tests.anatomy.little import ascend, known, nvidia, read, sites, wrong
 
 PROBABILITY = {
     "a loop that holds nothing else": """
@@ -100,6 +100,37 @@ PROBABILITY = {
                 s[i, j] = T.exp2((s[i, j] - m[i]) * scale)  #: probability/2
         """,
 }
+
+
+THREE_ARMS = """
+    if causal:  #: probability
+        for i, j in T.Parallel(bq, bk):  #: probability
+            s[i, j] = T.exp2(s[i, j] * scale - m[i] * scale)  #: probability
+    elif S > 3:  #: probability
+        for i, j in T.Parallel(bq, bk):  #: probability
+            s[i, j] = T.exp2((s[i, j] - m[i]) * scale)  #: probability
+    else:  #: probability
+        for i, j in T.Parallel(bq, bk):  #: probability
+            s[i, j] = T.exp2(s[i, j] - m[i])  #: probability
+    """
+
+
+@known("arms are merged once, so three are two places")
+def test_three_arms_are_one_place() -> None:
+    assert wrong(nvidia(exponential=THREE_ARMS), "probability") == []
+
+
+SAVED_LATE = """
+    T.reduce_max(s, d, dim=1)  #: row-max
+    T.copy(m, m0)  #: row-max
+    for i in T.Parallel(bq):  #: row-max
+        m[i] = T.max(d[i], m0[i])  #: row-max
+    """
+
+
+@known("a save between the reduction and the merge parts them")
+def test_a_save_in_the_middle_of_the_maximum() -> None:
+    assert wrong(nvidia(maximum=SAVED_LATE), "row-max") == []
 
 
 @pytest.mark.parametrize("name", PROBABILITY)
