@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 # In the order of the help page. The module is `srcmap.commands.<name>`.
 COMMANDS = (
-    *("variant", "where", "show", "diff", "anatomy"),
+    *("variant", "where", "show", "anatomy"),
+    *("diff", "compare", "concept", "search"),
     *("map", "lock", "sync", "doctor"),
 )
 

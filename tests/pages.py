@@ -12,6 +12,7 @@ from srcmap.render.interface import (
     Place,
     ReadFile,
     ReadKernel,
+    Remark,
     Row,
     ShowPage,
     VariantList,
@@ -110,7 +111,17 @@ def variant(lang: str) -> VariantPage:
             (_say(lang, "also called", "又称"), "attention sink, 注意力汇, 注意力水槽"),
         ),
         blocks=(
-            Block(repo="tilelang", pin="v0.1.14", path=PATH, rows=rows(lang)),
+            Block(
+                repo="tilelang",
+                pin="v0.1.14",
+                path=PATH,
+                rows=rows(lang),
+                changed=_say(
+                    lang,
+                    "what changed against sliding-window: 2 places (+ sink-load, sink-epilogue)",
+                    "与 sliding-window 相比改了 2 处（+ sink-load, sink-epilogue）",
+                ),
+            ),
             Block(
                 repo="tilelang",
                 pin="v0.1.15",
@@ -119,7 +130,13 @@ def variant(lang: str) -> VariantPage:
                 remarks=(_say(lang, "partial pin: only src/** is here", "部分锁定：只有 src/**"),),
             ),
         ),
-        notes=(_say(lang, "The sink is a logit already.", "sink 本身就是 logit。"),),
+        notes=(
+            Remark(text=_say(lang, "The sink is a logit already.", "sink 本身就是 logit。")),
+            Remark(
+                text=_say(lang, "check_inf is live here.", "这里的 check_inf 真的执行。"),
+                places=((place(106, 107), ""), (place(130, 131, linked=False), "tilelang v0.1.15")),
+            ),
+        ),
     )
 
 

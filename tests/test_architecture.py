@@ -24,7 +24,7 @@ LAYERS = (
     ("parse",),
     ("anatomy",),
     ("locate",),
-    ("mapping", "contrast"),
+    ("mapping", "contrast", "evidence", "searching"),
     ("render",),
     ("commands",),
     ("crash", "cli"),

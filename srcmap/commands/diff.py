@@ -239,9 +239,15 @@ def _block(catalogue: Catalogue, variant: Variant, block: Compared, lang: str) -
         names=(variant.id, block.base.id),
         paths=(block.pair.after[0].path, block.pair.before[0].path if block.pair.before else ""),
         parts=tuple((head, rows) for head, rows in parts if rows),
-        same=i18n.text("diff.same", lang, concepts=", ".join(same)) if same else "",
+        same=i18n.text(_alike(block), lang, concepts=", ".join(same)) if same else "",
         remarks=tuple(remarks),
     )
+
+
+def _alike(block: Compared) -> str:
+    """Say no more of two dialects than that the roles are the same."""
+    foreign = block.pin[0].name != block.base_pin[0].name
+    return "diff.same-role" if foreign else "diff.same"
 
 
 class _Voice:

@@ -18,7 +18,7 @@ from srcmap.render.console import emit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from srcmap.catalogue import Catalogue
+    from srcmap.catalogue import Catalogue, Evidence, Remark, Variant
     from srcmap.checkout import Checkout
     from srcmap.lock import Lock, Pin
     from srcmap.mapfile import Change, Entry, SourceMap
@@ -110,6 +110,7 @@ def _checked(
     catalogue: Catalogue, lock: Lock, pin: Pin, project: Path | None, say: _Voice
 ) -> bool | None:
     """Whether the map of this pin is what a build gives; None when that cannot be said."""
+    from srcmap.evidence import gone
     from srcmap.mapping import compare, find_map
 
     kept = find_map(lock.name, pin.version, project)
@@ -127,7 +128,10 @@ def _checked(
         say.line("maps.differs", name=name, changes=len(changes))
         for change in changes:
             say.change(change)
-    return not changes
+    unproven = list(gone(catalogue, fresh))
+    for variant, remark, evidence in unproven:
+        say.unproven(name, variant, remark, evidence)
+    return not changes and not unproven
 
 
 def _stale_catalogue(say: _Voice) -> bool:
@@ -255,6 +259,16 @@ class _Voice:
         entry = change.after or change.before
         if entry is not None:
             emit(f"  {mark} {self._entry(entry)}{self._difference(change)}")
+
+    def unproven(self, name: str, variant: Variant, remark: Remark, evidence: Evidence) -> None:
+        self.line(
+            "maps.unproven",
+            name=name,
+            variant=variant.id,
+            concept=evidence.concept,
+            where=evidence.variant or variant.id,
+            note=remark.text.in_language(self._lang),
+        )
 
     def _difference(self, change: Change) -> str:
         if change.before is None or change.after is None:

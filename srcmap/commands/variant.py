@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
+import msgspec
 import typer
 
 from srcmap import i18n
@@ -19,9 +20,9 @@ from srcmap.render.console import emit
 from srcmap.render.write import write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from srcmap.catalogue import Catalogue, Variant
+    from srcmap.catalogue import Catalogue, Remark, Variant
     from srcmap.mapfile import Entry
 
 
@@ -64,12 +65,18 @@ def run(
     found = collect.entries(chosen, project, variant.id)
     reader = collect.Reader(project) if show else None
     if format == "json":
-        facts = variant_facts(variant)
+        facts = variant_facts(variant) | {"notes": _notes(variant, chosen, project)}
         rows = collect.json_entries(found, lang, reader)
         emit(document("srcmap-variant", {"variant": facts, "entries": rows}))
     else:
+        shown = assemble(variant, catalogue, found, lang, reader)
         changed = _changed(catalogue, variant, found, project, lang)
-        write("variant", assemble(variant, catalogue, found, lang, reader, changed), format, lang)
+        shown = msgspec.structs.replace(
+            shown,
+            blocks=tuple(_with_changes(block, changed) for block in shown.blocks),
+            notes=tuple(_remarks(variant, chosen, project, lang)),
+        )
+        write("variant", shown, format, lang)
     return collect.exit_code(found)
 
 
@@ -139,7 +146,6 @@ def assemble(
     entries: Sequence[collect.PinEntries],
     lang: str,
     reader: collect.Reader | None = None,
-    changed: Mapping[tuple[str, str], str] | None = None,
 ) -> page.VariantPage:
     """Return the page of a variant from the map entries of some pins."""
     blocks = [
@@ -152,16 +158,75 @@ def assemble(
         name=variant.name.in_language(lang),
         summary=variant.summary.in_language(lang),
         facts=tuple(_facts(variant, lang)),
-        blocks=tuple(_with_changes(block, changed or {}) for block in blocks),
-        notes=tuple(note.text.in_language(lang) for note in variant.notes),
+        blocks=tuple(blocks),
     )
 
 
 def _with_changes(block: page.Block, changed: Mapping[tuple[str, str], str]) -> page.Block:
-    from msgspec.structs import replace
-
     sentence = changed.get((block.pin, block.path), "")
-    return replace(block, changed=sentence) if sentence else block
+    return msgspec.structs.replace(block, changed=sentence) if sentence else block
+
+
+def _remarks(
+    variant: Variant, pins: Sequence[collect.Pinned], project: Path | None, lang: str
+) -> Iterator[page.Remark]:
+    """Yield what is to be known about the variant, each with the places where it can be seen."""
+    for remark, entries in _evidence(variant, pins, project):
+        places = (
+            (
+                collect.place(e.path, e.lines, *pin),
+                "" if pin in pins else f"{pin[0].name} {pin[1].version}",
+            )
+            for pin, e in entries
+            if e.lines
+        )
+        yield page.Remark(text=remark.text.in_language(lang), places=tuple(places))
+
+
+def _notes(
+    variant: Variant, pins: Sequence[collect.Pinned], project: Path | None
+) -> list[dict[str, Any]]:
+    fields = ("variant", "concept", "site", "repo", "pin", "path", "lines")
+    return [
+        {
+            "text": remark.text,
+            "corrects_chapter": remark.corrects_chapter,
+            "evidence": [{name: getattr(e, name) for name in fields} for _, e in entries],
+        }
+        for remark, entries in _evidence(variant, pins, project)
+    ]
+
+
+def _evidence(
+    variant: Variant, pins: Sequence[collect.Pinned], project: Path | None
+) -> Iterator[tuple[Remark, list[tuple[collect.Pinned, Entry]]]]:
+    """Look for evidence at the pins asked about, and at those that a remark names or leads to."""
+    if not variant.notes:
+        return
+    from srcmap.evidence import other_pins, seen
+
+    locks = known_locks(project)
+    named = other_pins(variant.notes)
+    asked = {lock.name for lock, _ in pins}
+    further = [
+        (lock, pin)
+        for lock in locks
+        for pin in lock.pins
+        if (lock.name, pin.version) in named or (lock.name not in asked and pin is lock.current_pin)
+    ]
+    elsewhere = any(e.variant or e.pin for note in variant.notes for e in note.evidence)
+    every = dict.fromkeys([*pins, *(further if elsewhere else ())])
+    rows = [((lock, pin), entries) for lock, pin, entries in collect.entries(every, project)]
+    main = [pair for pair in rows if pair[0] in pins or pair[0][0].name not in asked]
+    for remark in variant.notes:
+        found = [
+            (pin, entry)
+            for evidence in remark.evidence
+            for pin, entries in (rows if evidence.pin else main)
+            for entry in sorted(seen(evidence, variant, entries), key=collect.by_line)
+        ]
+        unique = {(e.repo, e.pin, e.path, e.lines): (pin, e) for pin, e in found}
+        yield remark, list(unique.values())
 
 
 def _facts(variant: Variant, lang: str) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Place,
         ReadFile,
         ReadKernel,
+        Remark,
         Row,
         ShowPage,
         VariantList,
@@ -41,7 +42,7 @@ def variants(page: VariantList, console: Console) -> str:
 def variant(page: VariantPage, console: Console) -> str:
     """Write one variant: a table for each file."""
     facts = [f"- {plain(label)}: {plain(value)}" for label, value in page.facts]
-    notes = [f"- {plain(note)}" for note in page.notes]
+    notes = [_note(note) for note in page.notes]
     return join(
         [
             f"# {code(page.id)}: {plain(page.name)}",
@@ -51,6 +52,11 @@ def variant(page: VariantPage, console: Console) -> str:
             "\n".join([said("page.notes", console.lang), "", *notes]) if notes else "",
         ]
     )
+
+
+def _note(note: Remark) -> str:
+    places = ", ".join(f"{place(where)} {plain(pin)}".rstrip() for where, pin in note.places)
+    return f"- {plain(note.text)} ({places})" if places else f"- {plain(note.text)}"
 
 
 def where(page: WherePage, console: Console) -> str:

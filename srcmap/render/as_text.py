@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Place,
         ReadFile,
         ReadKernel,
+        Remark,
         Row,
         ShowPage,
         VariantList,
@@ -259,9 +260,14 @@ def warned(remark: str, console: Console) -> list[str]:
     return [console.style(line, "yellow") for line in indented(remark, console.width, "  ! ")]
 
 
-def _notes(notes: Sequence[str], console: Console) -> list[str]:
-    head = said("page.notes", console.lang)
-    return [head, *(line for note in notes for line in indented(note, console.width, "  - "))]
+def _notes(notes: Sequence[Remark], console: Console) -> list[str]:
+    lines = [said("page.notes", console.lang)]
+    for note in notes:
+        lines += indented(note.text, console.width, "  - ")
+        for place, pin in note.places:
+            text, target = location(place)
+            lines.append(f"      {linked(text, target, 0, console)}  {pin}".rstrip())
+    return lines
 
 
 def remarks(remarks: Sequence[str], console: Console) -> list[str]:

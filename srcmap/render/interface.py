@@ -85,6 +85,14 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the pin is partial, what the checkout is, and the like."""
 
 
+class Remark(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to know, and the places where it can be seen."""
+
+    text: str
+    places: tuple[tuple[Place, str], ...] = ()
+    """Each with its pin, where that is not one of the page's."""
+
+
 class VariantPage(msgspec.Struct, frozen=True, kw_only=True):
     """A variant: what it is and where it does what."""
 
@@ -94,7 +102,7 @@ class VariantPage(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[tuple[str, str], ...] = ()
     """Labelled lines under the title: base variant, aliases, counterparts."""
     blocks: tuple[Block, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Remark, ...] = ()
 
 
 class ListedVariant(msgspec.Struct, frozen=True, kw_only=True):
