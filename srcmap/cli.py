@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 COMMANDS = (
     *("variant", "where", "show", "anatomy"),
     *("diff", "compare", "concept", "search"),
+    *("drift",),
     *("map", "lock", "sync", "doctor"),
 )
 

@@ -25,6 +25,7 @@ LAYERS = (
     ("anatomy",),
     ("locate",),
     ("mapping", "contrast", "evidence", "searching"),
+    ("drift",),
     ("render",),
     ("commands",),
     ("crash", "cli"),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def annotations(findings: Iterable[Finding]) -> str:
+def workflow_commands(findings: Iterable[Finding]) -> str:
     """Return one line for each finding that is no `ok` and not skipped."""
     return "\n".join(_line(f) for f in findings if f.level in _COMMANDS)
 
