@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-
-from srcmap.errors import ParseError
 from typing import TYPE_CHECKING
 
+from srcmap.errors import ParseError
+
 if TYPE_CHECKING:
-    from srcmap.model import FileAnatomy
     from collections.abc import Callable
+
+    from srcmap.model import FileAnatomy
 
 PYTHON = {".py", ".pyi"}
 CPP = {".cc", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".cxx", ".hh"}

@@ -1,47 +1,43 @@
-"""What a kernel does not do, with the premise that failed; not judged where a call was not understood."""
+"""What a kernel does not do, with the premise that failed; not judged where a call is unknown."""
 
 from __future__ import annotations
 
-from srcmap.model import Absence, Note
 from typing import TYPE_CHECKING
+
+from srcmap.model import Absence, Note
 
 if TYPE_CHECKING:
     from srcmap.anatomy.concepts.base import Kernel
 
 ATTENTION = (
-    "softmax-scale", "query-offset", "loop-range", "window-start", "causal-mask", "window-mask", "boundary-mask",
-    "padding-mask", "mask-param", "mask-load", "mask-value", "mask-after-exp", "row-max", "check-inf",
-    "rescale-factor", "denominator", "acc-rescale", "normalise", "empty-row", "sink-load", "sink-epilogue",
-    "epilogue-store", "kv-head-count", "kv-head", "cu-seqlens", "varlen-guard", "split-range", "partial-lse",
-    "partial-output", "block-table-param", "block-table", "paged-load", "block-indices-param", "block-index", "gather",
-    "block-mask-param", "block-mask", "block-skip", "state-init", "kv-loop", "qk-gemm", "pv-gemm", "row-sum",
-    "probability",
+    "softmax-scale", "query-offset", "loop-range", "window-start", "causal-mask", "window-mask",
+    "boundary-mask", "padding-mask", "mask-param", "mask-load", "mask-value", "mask-after-exp",
+    "row-max", "check-inf", "rescale-factor", "denominator", "acc-rescale", "normalise",
+    "empty-row", "sink-load", "sink-epilogue", "epilogue-store", "kv-head-count", "kv-head",
+    "cu-seqlens", "varlen-guard", "split-range", "partial-lse", "partial-output",
+    "block-table-param", "block-table", "paged-load", "block-indices-param", "block-index",
+    "gather", "block-mask-param", "block-mask", "block-skip", "state-init", "kv-loop", "qk-gemm",
+    "pv-gemm", "row-sum", "probability",
 )  # fmt: skip
 INDEXER = (
-    "kv-loop", "qk-gemm", "boundary-mask", "mask-value", "block-indices-param", "block-index", "gather",
-    "block-table-param", "block-table", "paged-load", "top-k",
+    "kv-loop", "qk-gemm", "boundary-mask", "mask-value", "block-indices-param", "block-index",
+    "gather", "block-table-param", "block-table", "paged-load", "top-k",
 )  # fmt: skip
-ASCEND = ("workspace-param", "workspace-write", "workspace-read", "cube-scope", "vector-scope", "cross-flag-set",
-          "cross-flag-wait")  # fmt: skip
+ASCEND = (
+    "workspace-param", "workspace-write", "workspace-read", "cube-scope", "vector-scope",
+    "cross-flag-set", "cross-flag-wait",
+)  # fmt: skip
 NVIDIA = ("tmem-alloc", "barrier-wait")
 COMBINE = ("combine", "combine-max", "combine-logsumexp", "combine-weights", "combine-accumulate")
-NO_SOFTMAX = ("probability", "row-max", "rescale-factor", "row-sum", "denominator", "acc-rescale", "normalise",
-              "pv-gemm")  # fmt: skip
+NO_SOFTMAX = (
+    "probability", "row-max", "rescale-factor", "row-sum", "denominator", "acc-rescale",
+    "normalise", "pv-gemm",
+)  # fmt: skip
 
 SOFTMAX_ROLES = {
-    "score",
-    "max",
-    "nmax",
-    "s-m",
-    "m-m",
-    "prob",
-    "rescale",
-    "rowsum",
-    "denom",
-    "acc",
-    "norm",
+    "score", "max", "nmax", "s-m", "m-m", "prob", "rescale", "rowsum", "denom", "acc", "norm",
     "lse",
-}
+}  # fmt: skip
 
 
 def absences(kernel: Kernel, have: set[str]) -> tuple[Absence, ...]:
@@ -55,21 +51,14 @@ def absences(kernel: Kernel, have: set[str]) -> tuple[Absence, ...]:
 
 
 def touched_by_unread(kernel: Kernel) -> list[str]:
-    """Calls that no row of the table knows and that touch a tile of the chain."""
+    """Calls that no row of the table knows and that touch a tile of the chain, if there is one."""
     chain = kernel.facts.tiles_with(*SOFTMAX_ROLES)
-    return sorted(
-        {
-            unread.name
-            for unread in kernel.reading.unread.values()
-            if chain & set(unread.buffers) or not chain
-        }
-        if kernel.reading.unread
-        else set()
-    )
+    unread = kernel.reading.unread.values()
+    return sorted({call.name for call in unread if not chain or chain & set(call.buffers)})
 
 
 def _possible(kernel: Kernel) -> tuple[str, ...]:
-    dialect = ASCEND if _is_ascend(kernel) else NVIDIA
+    dialect = ASCEND if kernel.context.uses_ascend_memories else NVIDIA
     match kernel.facts.kernel_class:
         case "attention":
             split = COMBINE if kernel.facts.handed_on else ()
@@ -77,10 +66,6 @@ def _possible(kernel: Kernel) -> tuple[str, ...]:
         case "indexer":
             return (*INDEXER, *dialect, *NO_SOFTMAX)
     return ()
-
-
-def _is_ascend(kernel: Kernel) -> bool:
-    return bool(set(kernel.context.tiles.values()) & {"alloc_L1", "alloc_L0C", "alloc_ub"})
 
 
 def _reason(kernel: Kernel, concept: str, doubtful: list[str]) -> Note:

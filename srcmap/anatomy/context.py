@@ -201,15 +201,20 @@ class Context:
         return base if base in self.buffers else None
 
     @cached_property
+    def uses_ascend_memories(self) -> bool:
+        """Whether the kernel places its tiles in the memories of an NPU itself."""
+        return bool(set(self.tiles.values()) & ops.ASCEND_MEMORIES)
+
+    @cached_property
     def is_ascend(self) -> bool:
         """Whether the kernel is written for an NPU: by its memories, or as its launch says."""
-        return bool(set(self.tiles.values()) & ops.ASCEND_MEMORIES) or any(
+        return self.uses_ascend_memories or any(
             ops.keyword(self.launch_call(region), "is_npu") is not None for region in self.regions
         )
 
 
 def base_name(expr: ast.AST | None) -> str | None:
-    """The name at the bottom of `name`, `name[...]`, `name[...][...]`, `T.access_ptr(name[...])`."""
+    """The name at the bottom of `name`, `name[...][...]`, `name.T`, `T.access_ptr(name[...])`."""
     while isinstance(expr, (ast.Subscript, ast.Call, ast.Starred, ast.Attribute)):
         if not isinstance(expr, ast.Call):
             expr = expr.value

@@ -159,6 +159,14 @@ def assigned_names(node: ast.stmt) -> Iterator[Assigned]:
             yield name, value, None
 
 
+def scalar_value(statement: Stmt) -> ast.expr | None:
+    """What a statement assigns to plain names; None when it assigns none, or adds to one."""
+    node = statement.node
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return None
+    return node.value if any(True for _ in assigned_names(node)) else None
+
+
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[Assigned]:
     if isinstance(target, ast.Name):
         yield target.id, value, None

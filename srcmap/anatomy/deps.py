@@ -96,7 +96,7 @@ class Dependencies:
         return self._memo[key]
 
     def looked_up(self, expr: ast.AST | None, at: Stmt) -> set[str]:
-        """Names of the global tensors that an expression looks up, tables in tables not followed."""
+        """Names of the global tensors that an expression looks up, tables in tables left out."""
         return {
             atom.name for atom in self.atoms(expr, at, lookups=False) if atom.origin == "lookup"
         }

@@ -1,15 +1,16 @@
 """How sure a finding is, and which findings cannot all be right.
 
-High: the chain is closed.  Medium: it rests on telling query and key apart by the signature's order.
+High: the chain is closed.
+Medium: it rests on telling query and key apart by their order in the signature.
 Low: a call that srcmap does not know touches a tile of the place.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from srcmap.model import Ambiguity, Confidence, Note, Site
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from srcmap.anatomy.concepts.base import Found, Kernel
@@ -38,15 +39,10 @@ class Doubts:
 
     def confidence(self, found: Found) -> Confidence:
         """High, medium or low; see the module."""
-        if found.place is not None and self._unknown & self._touched(found):
+        core = found.place.core if found.place is not None else ()
+        if any(self._unknown & self.kernel.feeders.written(statement) for statement in core):
             return "low"
-        if found.concept in BY_OPERAND and self.kernel.facts.guessed:
-            return "medium"
-        return found.confidence
-
-    def _touched(self, found: Found) -> set[str]:
-        assert found.place is not None
-        return {name for core in found.place.core for name in self.kernel.spans.written(core)}
+        return "medium" if found.concept in BY_OPERAND and self.kernel.facts.guessed else "high"
 
 
 def settle(sites: tuple[Site, ...]) -> tuple[tuple[Site, ...], tuple[Ambiguity, ...]]:

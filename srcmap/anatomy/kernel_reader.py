@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from typing import TYPE_CHECKING
 
 from srcmap.anatomy.absent import absences
 from srcmap.anatomy.concepts import BY_CLASS
@@ -13,17 +14,19 @@ from srcmap.anatomy.deeds import deeds
 from srcmap.anatomy.deps import Dependencies
 from srcmap.anatomy.doubt import Doubts, settle
 from srcmap.anatomy.facts import Facts
+from srcmap.anatomy.feeders import Feeders
 from srcmap.anatomy.flow import Flow
 from srcmap.anatomy.labels import Labeller
 from srcmap.anatomy.proof import premises
 from srcmap.anatomy.spans import Spans
 from srcmap.model import KernelAnatomy, Lines, Site, UnreadCall
-from typing import TYPE_CHECKING
+from srcmap.parse.spans import node_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from srcmap.anatomy.kernels import KernelRoot, Named
     from srcmap.parse.python import PythonFile
-    from srcmap.anatomy.kernels import KernelRoot
-    import ast
 
 PASSIVE_EVENTS = {"SCALE", "FILL", "SAVE-MAX", "COMBINE-DIFF"}
 """Events of statements that may still be feeders of another."""
@@ -32,18 +35,14 @@ PASSIVE_EVENTS = {"SCALE", "FILL", "SAVE-MAX", "COMBINE-DIFF"}
 class Definitions:
     """Finds the innermost definition around a line."""
 
-    def __init__(self, names: dict[ast.AST, str]) -> None:
-        spans = [
-            (node.lineno, node.end_lineno or node.lineno, name) for node, name in names.items()
-        ]  # type: ignore[attr-defined]
-        self.spans = sorted(spans)
-        self.starts = [span[0] for span in self.spans]
+    def __init__(self, names: dict[Named, str]) -> None:
+        self.spans = sorted((node_lines(node), name) for node, name in names.items())
+        self.starts = [lines.first for lines, _ in self.spans]
 
     def around(self, line: int) -> str:
         """Qualified name of the innermost definition that holds a line; empty at module level."""
-        at = bisect.bisect_right(self.starts, line)
-        holding = [span for span in self.spans[:at] if span[1] >= line]
-        return holding[-1][2] if holding else ""
+        before = self.spans[: bisect.bisect_right(self.starts, line)]
+        return next((name for lines, name in reversed(before) if lines.last >= line), "")
 
 
 def open_kernel(root: KernelRoot, file: PythonFile) -> Kernel:
@@ -52,16 +51,16 @@ def open_kernel(root: KernelRoot, file: PythonFile) -> Kernel:
     deps = Dependencies(context)
     reading = Flow(context, deps).run()
     facts = Facts(context, deps, reading)
-    doing = {
-        event.statement.uid for event in reading.events.values() if event.kind not in PASSIVE_EVENTS
-    }
-    lookups = {a.statement.uid for a in reading.loads.values() if a.name in facts.address_tables}
-    spans = Spans(context, file.lines, _stops(facts), doing, lookups)
-    return Kernel(context, deps, reading, facts, spans)
+    events = reading.events.values()
+    doing = {event.statement.uid for event in events if event.kind not in PASSIVE_EVENTS}
+    feeders = Feeders(context, doing)
+    lookups = {one.statement.uid for one in facts.loads_of_all(facts.address_tables)}
+    spans = Spans(context, feeders, file.lines, stops=_stops(facts), lookups=lookups)
+    return Kernel(context, deps, reading, facts, feeders, spans)
 
 
 def _stops(facts: Facts) -> set[int]:
-    """Loops whose header a span never takes: the key loops; all serial loops where nothing is attended."""
+    """Loops whose header a span never takes: the key loops; all where nothing is attended."""
     if facts.kernel_class == "cleaner":
         return {statement.uid for statement in facts.context.statements if statement.kind == "loop"}
     return {loop.uid for loop in facts.kv_loops}
@@ -73,20 +72,14 @@ def read_kernel(
     """The anatomy of one kernel."""
     kernel = open_kernel(root, file)
     kind = kernel.facts.kernel_class
-    found = [one for finder in BY_CLASS[kind] for one in finder(kernel)]
-    if kind == "attention":
-        found += [
-            Found("check-inf-disabled", None, lines)
-            for lines in disabled_checks(kernel, file.lines)
-        ]
-    sites, ambiguities = settle(_sites(kernel, _distinct(found), file, definitions))
-    function = root.function
+    sites, ambiguities = settle(_sites(kernel, _found(kernel, file), file, definitions))
+    have = {site.concept for site in sites} | {several.concept for several in ambiguities}
     return KernelAnatomy(
         qualname=qualname,
         kind="other" if kind == "cleaner" else kind,
-        lines=Lines(function.lineno, function.end_lineno or function.lineno),
+        lines=node_lines(root.function),
         sites=sites,
-        absences=absences(kernel, {one.concept for one in (*sites, *ambiguities)}),
+        absences=absences(kernel, have),
         ambiguities=ambiguities,
         deeds=deeds(kernel),
         unread=tuple(
@@ -96,11 +89,21 @@ def read_kernel(
     )
 
 
-def _distinct(found: list[Found]) -> list[Found]:
-    seen: dict[tuple[str, Lines, str], Found] = {}
-    for one in found:
-        seen.setdefault((one.concept, one.lines, one.operand), one)
-    return list(seen.values())
+def _found(kernel: Kernel, file: PythonFile) -> list[Found]:
+    """Everything that the concepts of the kernel's class find, each once."""
+    distinct: dict[tuple[str, Lines, str], Found] = {}
+    for one in _every(kernel, file):
+        distinct.setdefault((one.concept, one.lines, one.operand), one)
+    return list(distinct.values())
+
+
+def _every(kernel: Kernel, file: PythonFile) -> Iterator[Found]:
+    kind = kernel.facts.kernel_class
+    for finder in BY_CLASS[kind]:
+        yield from finder(kernel)
+    if kind == "attention":
+        for lines in disabled_checks(kernel, file.lines):
+            yield Found("check-inf-disabled", None, lines)
 
 
 def _sites(
@@ -120,7 +123,12 @@ def _sites(
         )
         for one, label in zip(found, labels, strict=True)
     ]
-    return tuple(sorted(sites, key=lambda site: (site.lines, site.concept, site.label)))
+    return tuple(sorted(sites, key=site_order))
+
+
+def site_order(site: Site) -> tuple[Lines, str, str]:
+    """Sites are kept by first line, concept, label."""
+    return site.lines, site.concept, site.label
 
 
 def leading_comments(file: PythonFile, lines: Lines) -> Lines:

@@ -5,19 +5,25 @@ Kernel role (split, combine), Ascend scope, warp role, branch, operand; an ordin
 
 from __future__ import annotations
 
-import ast
 from functools import cached_property
-
-from srcmap.anatomy.concepts.ascend import scope_kind
-from srcmap.anatomy.concepts.masking import Masks, concepts_of
 from typing import TYPE_CHECKING
 
+from srcmap.anatomy.concepts.ascend import scope_kind
+from srcmap.anatomy.masks import concepts_of
+
 if TYPE_CHECKING:
-    from srcmap.anatomy.tree import Stmt
+    from collections.abc import Iterator
+
     from srcmap.anatomy.concepts.base import Found, Kernel
+    from srcmap.anatomy.masks import MaskWrite
+    from srcmap.anatomy.spans import Place
+    from srcmap.anatomy.tree import Stmt
 
 WHOLE = {"cube-scope", "vector-scope", "combine", "kernel-grid"}
 """Concepts that are as large as what a label would name."""
+
+BUILDER_ORIGINS = ("parameter", "scalar", "unknown")
+"""What a test rests on that is decided when the kernel is built."""
 
 
 class Labeller:
@@ -28,37 +34,30 @@ class Labeller:
 
     def label(self, found: list[Found]) -> list[str]:
         """One label per finding, in order."""
-        parts = [self._parts(one) for one in found]
-        labels = [" ".join(part) for part in parts]
-        return _numbered([one.concept for one in found], labels, found)
+        return _numbered(found, [" ".join(self._parts(one)) for one in found])
 
-    def _parts(self, one: Found) -> list[str]:
-        statement = one.place.anchor if one.place is not None else None
-        parts = []
-        if statement is not None:
-            parts += self._kernel(statement, one.concept)
+    def _parts(self, one: Found) -> Iterator[str]:
+        if one.place is not None:
+            statement = one.place.anchor
+            yield from self._kernel(statement, one.concept)
             if one.concept not in WHOLE:
-                parts += [*self._scope(statement), *self._role(statement), *self._branch(one)]
+                yield from self._scope(statement)
+                yield from self._warp_role(statement)
+                yield from self._branch(one.place)
         if one.operand:
-            parts.append(
-                f"operand={one.operand}"
-                if not one.concept.startswith("cross-flag")
-                else f"flag={one.operand}"
-            )
-        return parts
+            key = "flag" if one.concept.startswith("cross-flag") else "operand"
+            yield f"{key}={one.operand}"
 
-    def _kernel(self, statement: Stmt, concept: str) -> list[str]:
-        if len(self.kernel.context.regions) < 2 or concept.startswith("combine"):
-            return []
-        region = self.kernel.context.region_of(statement)
-        return (
-            [f"kernel={self._roles[region.uid]}"]
-            if region is not None and region.uid in self._roles
-            else []
-        )
+    # launches and scopes
+
+    def _kernel(self, statement: Stmt, concept: str) -> Iterator[str]:
+        if len(self.kernel.context.regions) > 1 and not concept.startswith("combine"):
+            region = self.kernel.context.region_of(statement)
+            if region is not None and region.uid in self._launch_roles:
+                yield f"kernel={self._launch_roles[region.uid]}"
 
     @cached_property
-    def _roles(self) -> dict[int, str]:
+    def _launch_roles(self) -> dict[int, str]:
         """What each launch is for."""
         roles: dict[int, str] = {}
         combining = {event.region[0] for event in self.kernel.facts.events("COMBINE-ACC")}
@@ -70,109 +69,83 @@ class Labeller:
                 roles[region.uid] = "combine" if region.uid in combining else f"launch{number}"
         return roles
 
-    def _scope(self, statement: Stmt) -> list[str]:
-        for parent in (statement, *statement.ancestors()):
-            kind = scope_kind(self.kernel, parent)
-            if kind is not None:
-                return [f"scope={kind}"]
-        return []
+    def _scope(self, statement: Stmt) -> Iterator[str]:
+        around = (scope_kind(self.kernel, one) for one in (statement, *statement.ancestors()))
+        kind = next((kind for kind in around if kind is not None), None)
+        if kind is not None:
+            yield f"scope={kind}"
 
-    def _role(self, statement: Stmt) -> list[str]:
-        """The warp role: the products, the softmax or the loads run in it."""
-        arm = self._role_arm(statement)
-        if arm is None:
-            return []
-        parent, side = arm
-        inside = {below.uid for below in parent.arms.get(side, ()) for below in below.walk()}
-        events = {e.kind for e in self.kernel.reading.events.values() if e.statement.uid in inside}
-        if "PROB" in events:
-            return ["role=softmax"] if "QK" not in events else ["role=consumer"]
-        if events & {"QK", "PV"}:
-            return ["role=products"]
-        return ["role=producer"]
+    # warp roles
 
-    def _role_arm(self, statement: Stmt) -> tuple[Stmt, str] | None:
-        child = statement
-        for parent in statement.ancestors():
-            if isinstance(parent.node, ast.If):
-                atoms = self.kernel.deps.atoms(parent.node.test, parent, lookups=False)
-                if any(atom.origin == "thread" for atom in atoms):
-                    return parent, child.arm
-            child = parent
-        return None
+    def _warp_role(self, statement: Stmt) -> Iterator[str]:
+        """What the warps do that run a statement: the products, the softmax or the loads."""
+        for parent, arm in _arms_around(statement):
+            if self.kernel.deps.rests_on(parent.test, parent, "thread"):
+                yield f"role={self._role_of(parent, arm)}"
+                return
 
-    def _branch(self, one: Found) -> list[str]:
-        assert one.place is not None
-        place, parts = one.place, []
-        child, arm = place.anchor, place.arm
-        chain = [(place.anchor, arm)] if arm else []
-        for parent in child.ancestors():
-            if parent.kind == "if":
-                chain.append((parent, child.arm))
-            child = parent
-        for statement, side in chain:
-            name = self._branch_name(statement)
-            if name:
-                parts.append(f"{'' if side == 'body' else 'not-'}{name}")
-        return [f"branch={'+'.join(reversed(parts))}"] if parts else []
+    def _role_of(self, parent: Stmt, arm: str) -> str:
+        inside = {below.uid for below in parent.walk_arm(arm)}
+        events = self.kernel.reading.events.values()
+        kinds = {event.kind for event in events if event.statement.uid in inside}
+        if "PROB" in kinds:
+            return "consumer" if "QK" in kinds else "softmax"
+        return "products" if kinds & {"QK", "PV"} else "producer"
+
+    # branches
+
+    def _branch(self, place: Place) -> Iterator[str]:
+        arms = list(_arms_around(place.anchor))
+        if place.arm:
+            arms.insert(0, (place.anchor, place.arm))
+        parts = [
+            name if arm == "body" else f"not-{name}"
+            for statement, arm in arms
+            if (name := self._branch_name(statement)) is not None
+        ]
+        if parts:
+            yield f"branch={'+'.join(reversed(parts))}"
 
     def _branch_name(self, statement: Stmt) -> str | None:
         """What a builder-time branch is about, when a mask tells: `causal` or `window`."""
         if not self._is_builder_test(statement):
             return None
-        kinds = {
-            concept
-            for write in self._masks
-            if write.statement.inside(statement)
-            for concept in [write]
-        }
-        body = {
-            c
-            for w in kinds
-            if self._in_arm(w.statement, statement, "body")
-            for c in concepts_of(w.kinds)
-        }
-        orelse = {
-            c
-            for w in kinds
-            if self._in_arm(w.statement, statement, "orelse")
-            for c in concepts_of(w.kinds)
-        }
-        causal = {
-            "causal" in w.kinds for w in kinds if self._in_arm(w.statement, statement, "body")
-        }
-        plain = {
-            "causal" in w.kinds for w in kinds if self._in_arm(w.statement, statement, "orelse")
-        }
-        if "window-mask" in body and "window-mask" not in orelse:
+        then, other = (self._masks_in(statement, arm) for arm in ("body", "orelse"))
+        if _has_window(then) and not _has_window(other):
             return "window"
-        return "causal" if True in causal and True not in plain else None
+        return "causal" if _is_causal(then) and not _is_causal(other) else None
 
-    def _in_arm(self, statement: Stmt, parent: Stmt, arm: str) -> bool:
-        child = statement
-        for above in statement.ancestors():
-            if above is parent:
-                return child.arm == arm
-            child = above
-        return False
-
-    @cached_property
-    def _masks(self) -> list:  # type: ignore[type-arg]
-        return Masks(self.kernel).writes
+    def _masks_in(self, statement: Stmt, arm: str) -> list[MaskWrite]:
+        inside = set(statement.walk_arm(arm))
+        return [write for write in self.kernel.masks.writes if write.statement in inside]
 
     def _is_builder_test(self, statement: Stmt) -> bool:
-        assert isinstance(statement.node, ast.If)
-        atoms = self.kernel.deps.atoms(statement.node.test, statement, lookups=True)
-        return bool(atoms) and all(
-            atom.origin in ("parameter", "scalar", "unknown") for atom in atoms
-        )
+        atoms = self.kernel.deps.atoms(statement.test, statement, lookups=True)
+        return bool(atoms) and all(atom.origin in BUILDER_ORIGINS for atom in atoms)
 
 
-def _numbered(concepts: list[str], labels: list[str], found: list[Found]) -> list[str]:
+def _arms_around(statement: Stmt) -> Iterator[tuple[Stmt, str]]:
+    """Every `if` around a statement with the arm that holds it, innermost first."""
+    child = statement
+    for parent in statement.ancestors():
+        if parent.kind == "if":
+            yield parent, child.arm
+        child = parent
+
+
+def _has_window(writes: list[MaskWrite]) -> bool:
+    return any("window-mask" in concepts_of(write.kinds) for write in writes)
+
+
+def _is_causal(writes: list[MaskWrite]) -> bool:
+    return any("causal" in write.kinds for write in writes)
+
+
+def _numbered(found: list[Found], labels: list[str]) -> list[str]:
     """Add an ordinal where concept and label repeat, in the order of lines."""
     groups: dict[tuple[str, str], list[int]] = {}
-    for index, key in enumerate(zip(concepts, labels, strict=True)):
-        groups.setdefault(key, []).append(index)
+    for index, (one, label) in enumerate(zip(found, labels, strict=True)):
+        groups.setdefault((one.concept, label), []).append(index)
     result = list(labels)
     for (_, label), members in groups.items():
         if len(members) > 1:

@@ -14,12 +14,12 @@ from srcmap.anatomy import ops
 from srcmap.anatomy.context import Context, index_items
 
 if TYPE_CHECKING:
-    from srcmap.anatomy.roles import Value
     from collections.abc import Iterable, Iterator
 
     from srcmap.anatomy.definitions import Atom
     from srcmap.anatomy.deps import Dependencies
     from srcmap.anatomy.reading import Access, Product, Reading
+    from srcmap.anatomy.roles import Value
     from srcmap.anatomy.tree import Stmt
 
 

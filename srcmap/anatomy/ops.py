@@ -8,7 +8,7 @@ Sources: tilelang 0.1.13 to 0.1.15 `tilelang/language/**`, tilelang-ascend `tile
 
 from __future__ import annotations
 
-from typing import NamedTuple, TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import ast

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from srcmap.model import Note, Premise
 from typing import TYPE_CHECKING
 
+from srcmap.model import Note, Premise
+
 if TYPE_CHECKING:
-    from srcmap.anatomy.flow import Event
     from srcmap.anatomy.concepts.base import Found, Kernel
+    from srcmap.anatomy.flow import Event
 
 MAX_CHAIN = 24
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from srcmap.anatomy.beside import Beside, Sibling, read_beside
 from srcmap.anatomy.host import choices
-from srcmap.anatomy.kernel_reader import Definitions, leading_comments, read_kernel
+from srcmap.anatomy.kernel_reader import Definitions, leading_comments, read_kernel, site_order
 from srcmap.anatomy.kernels import KernelRoot, builder_names, kernel_roots, qualnames
 from srcmap.model import FileAnatomy, KernelAnatomy, Lines, Note, Premise, Site
 from srcmap.parse.python import PythonFile, parse_python
@@ -66,5 +66,5 @@ def _whole_file(file: PythonFile, sites: list[Site]) -> tuple[KernelAnatomy, ...
     if not sites:
         return ()
     lines = Lines(1, max(1, len(file.lines)))
-    ordered = tuple(sorted(sites, key=lambda site: (site.lines, site.concept, site.label)))
+    ordered = tuple(sorted(sites, key=site_order))
     return (KernelAnatomy(qualname=file.path, kind="file", lines=lines, sites=ordered),)

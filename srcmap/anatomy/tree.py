@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 from srcmap.anatomy.inline import Inlined
 from srcmap.anatomy.names import Aliases, canonical
+from srcmap.model import Lines
 from srcmap.parse.spans import node_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from srcmap.model import Lines
 
 Kind = Literal["loop", "if", "with", "inline", "def", "simple"]
 
@@ -51,6 +50,17 @@ class Stmt:
     def lines(self) -> Lines:
         """First to last line, 1-based."""
         return node_lines(self.node)
+
+    @property
+    def header_lines(self) -> Lines:
+        """The statement down to the end of its condition, iterator or context; no block."""
+        match self.node:
+            case ast.If(test=last) | ast.For(iter=last):
+                return Lines(self.node.lineno, node_lines(last).last)
+            case ast.With(items=items):
+                ends = [node_lines(item.optional_vars or item.context_expr).last for item in items]
+                return Lines(self.node.lineno, max(ends))
+        return Lines(self.node.lineno, self.node.lineno)
 
     @property
     def place(self) -> tuple[int, int, str]:
@@ -89,6 +99,12 @@ class Stmt:
     def inside(self, other: Stmt) -> bool:
         """Whether `other` encloses this one."""
         return any(parent is other for parent in self.ancestors())
+
+    def ancestor_in(self, block: Block) -> Stmt | None:
+        """The statement of a block that this one is or stands in."""
+        if self in block:
+            return self
+        return next((parent for parent in self.ancestors() if parent in block), None)
 
     def walk(self) -> Iterator[Stmt]:
         """The statement and all below, in reading order."""

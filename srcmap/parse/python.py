@@ -56,18 +56,14 @@ def parse_python(data: bytes, path: str) -> PythonFile:
 def _parse_with_recovery(text: str, path: str) -> tuple[ast.Module, tuple[Note, ...]]:
     problems: list[Note] = []
     for _ in range(MAX_RETRIES):
-        try:
-            return _parse(text), tuple(problems)
-        except SyntaxError as error:
-            line = error.lineno or 1
-            problems.append(Note("parse.syntax", {"line": str(line), "message": error.msg}))
-            text, blanked = _blank_statement(text, line)
-            if not blanked:
-                break
-        except (RecursionError, MemoryError, ValueError) as error:
-            raise ParseError(
-                f"{path}: nested too deeply to be read ({error})", slug="parse"
-            ) from error
+        parsed = _parse(text, path)
+        if isinstance(parsed, ast.Module):
+            return parsed, tuple(problems)
+        line = parsed.lineno or 1
+        problems.append(Note("parse.syntax", {"line": str(line), "message": parsed.msg}))
+        text, blanked = _blank_statement(text, line)
+        if not blanked:
+            break
     first = problems[0].args
     raise ParseError(
         f"{path}:{first['line']}: this is not Python that can be read: {first['message']}",
@@ -76,10 +72,17 @@ def _parse_with_recovery(text: str, path: str) -> tuple[ast.Module, tuple[Note, 
     )
 
 
-def _parse(text: str) -> ast.Module:
+def _parse(text: str, path: str) -> ast.Module | SyntaxError:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes are upstream's business
-        return ast.parse(text)
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            return error
+        except (RecursionError, MemoryError, ValueError) as error:
+            raise ParseError(
+                f"{path}: nested too deeply to be read ({error})", slug="parse"
+            ) from error
 
 
 def _blank_statement(text: str, line: int) -> tuple[str, bool]:

@@ -1,34 +1,41 @@
 """Concepts: each a small function over events and roles that yields places.
 
-Themes: softmax, loops, masking, addressing, split, ascend, blackwell, choosing.
+Themes: softmax, loops, masks, addresses of keys and values (heads, lengths, tables, splits), what
+splits hand on, Ascend, Blackwell, choosing.
 To add a concept, write a function that reads like its definition and put it in the table below.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from srcmap.anatomy.concepts import (
-    addressing,
     ascend,
     blackwell,
     choosing,
+    kv_heads,
+    lengths,
     loops,
     masking,
+    scale,
     softmax,
     split,
+    split_range,
+    stores,
+    tables,
 )
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from srcmap.anatomy.concepts.base import Finder
 
 SOFTMAX: tuple[Finder, ...] = (
-    softmax.softmax_scale,
+    scale.softmax_scale,
     softmax.state_init,
     softmax.row_max,
     softmax.rescaling,
     softmax.normalising,
     softmax.sink,
-    softmax.epilogue,
+    stores.epilogue,
     split.partials,
     split.combine,
 )
@@ -39,13 +46,13 @@ SHARED: tuple[Finder, ...] = (
     loops.window_start,
     softmax.products,
     masking.masks,
-    addressing.kv_heads,
-    addressing.prefix_sums,
-    addressing.query_offset,
-    addressing.varlen_guard,
-    addressing.tables,
-    addressing.block_masks,
-    addressing.split_range,
+    kv_heads.kv_heads,
+    lengths.prefix_sums,
+    lengths.query_offset,
+    lengths.varlen_guard,
+    tables.tables,
+    tables.block_masks,
+    split_range.split_range,
     ascend.workspaces,
     ascend.scopes,
     ascend.flags,

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import ast
+import itertools
+from typing import TYPE_CHECKING
 
 from srcmap.anatomy import ops
 from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.spans import Place
 from srcmap.model import Lines
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from srcmap.anatomy.tree import Stmt
     from collections.abc import Iterator
 
+    from srcmap.anatomy.reading import Access
+    from srcmap.anatomy.roles import Value
+    from srcmap.anatomy.tree import Stmt
+
 SCOPES = {"C": "cube-scope", "V": "vector-scope"}
+
+PLAIN_BARRIERS = {"barrier_all", "pipe_barrier", "sync_all"}
+"""Barriers that belong to no data: a scope may end before one."""
 
 
 def workspaces(kernel: Kernel) -> Iterator[Found]:
@@ -22,38 +29,25 @@ def workspaces(kernel: Kernel) -> Iterator[Found]:
     names = kernel.facts.workspaces
     for run in _runs(kernel.context.parameters, names):
         yield kernel.outside("workspace-param", run, "roles.workspace-param")
-    if not _is_ascend(kernel):
+    if not kernel.context.is_ascend:
         return
-    for access in kernel.facts.stores:
+    stores = [access for access in kernel.facts.stores if access.name in names]
+    held: dict[str, Value] = {}
+    for access in stores:
+        held.setdefault(access.name, {}).update(access.value)
+        yield from _copy(kernel, "workspace-write", access, access.value)
+    for access in kernel.reading.loads.values():
         if access.name in names:
-            for place in kernel.spans.places([access.statement], grow=False):
-                yield kernel.at("workspace-write", place, operand=_carried(access.value))
-    for load in kernel.reading.loads.values():
-        if load.name in names:
-            for place in kernel.spans.places([load.statement], grow=False):
-                yield kernel.at(
-                    "workspace-read", place, operand=_carried(_written_to(kernel, load.name))
-                )
+            yield from _copy(kernel, "workspace-read", access, held.get(access.name, {}))
 
 
-def _is_ascend(kernel: Kernel) -> bool:
-    kinds = set(kernel.context.tiles.values())
-    return bool(kinds & {"alloc_L1", "alloc_L0C", "alloc_ub"}) or any(
-        ops.keyword(kernel.context.launch_call(region), "is_npu") is not None
-        for region in kernel.context.regions
-    )
+def _copy(kernel: Kernel, concept: str, access: Access, value: Value) -> Iterator[Found]:
+    for place in kernel.spans.places([access.statement], grow=False):
+        yield kernel.at(concept, place, operand=_carried(value))
 
 
-def _written_to(kernel: Kernel, name: str) -> dict[str, int]:
-    merged: dict[str, int] = {}
-    for access in kernel.facts.stores:
-        if access.name == name:
-            merged |= access.value
-    return merged
-
-
-def _carried(value: dict[str, int]) -> str:
-    """What a workspace carries: scores, probabilities, partial output, or gathered keys and values."""
+def _carried(value: Value) -> str:
+    """What a workspace carries: scores, probabilities, an output, gathered keys and values."""
     if "prob" in value:
         return "P"
     if "score" in value:
@@ -63,18 +57,12 @@ def _carried(value: dict[str, int]) -> str:
     return "KV" if any(tag.startswith("L:") for tag in value) else ""
 
 
-def _runs(parameters: dict[str, int], names: set[str]) -> list[Lines]:
+def _runs(parameters: dict[str, int], names: set[str]) -> Iterator[Lines]:
     """Lines of scratch parameters that are neighbours in the signature."""
-    runs: list[Lines] = []
-    before = False
-    for name, line in parameters.items():
-        if name in names:
-            if before:
-                runs[-1] = Lines(runs[-1].first, line)
-            else:
-                runs.append(Lines(line, line))
-        before = name in names
-    return runs
+    for scratch, run in itertools.groupby(parameters, names.__contains__):
+        if scratch:
+            lines = [parameters[name] for name in run]
+            yield Lines(lines[0], lines[-1])
 
 
 def scopes(kernel: Kernel) -> Iterator[Found]:
@@ -88,48 +76,34 @@ def scopes(kernel: Kernel) -> Iterator[Found]:
 
 def scope_kind(kernel: Kernel, statement: Stmt) -> str | None:
     """`C` or `V` when a statement opens such a scope."""
-    node = statement.node
-    if not isinstance(node, ast.With):
-        return None
-    for item in node.items:
-        call = item.context_expr
-        if isinstance(call, ast.Call) and kernel.context.name(call) == "Scope" and call.args:
-            value = call.args[0]
-            if isinstance(value, ast.Constant) and value.value in SCOPES:
-                return str(value.value)
+    for item in statement.with_items:
+        match item.context_expr:
+            case ast.Call(args=[ast.Constant(value=("C" | "V") as kind), *_]) as call:
+                if kernel.context.name(call) == "Scope":
+                    return str(kind)
     return None
 
 
 def _without_trailing_barriers(kernel: Kernel, statement: Stmt) -> Place:
     """A scope ends at its last statement that is not a plain barrier; a flag is a statement."""
     body = statement.arms["body"]
-    kept = [below for below in body if kernel.context.call_name(below) not in _PLAIN_BARRIERS]
+    kept = [below for below in body if kernel.context.call_name(below) not in PLAIN_BARRIERS]
     last = (kept or body)[-1]
     return Place(statement.lines.first, last.lines.last, statement, (statement,))
-
-
-_PLAIN_BARRIERS = {"barrier_all", "pipe_barrier", "sync_all"}
 
 
 def flags(kernel: Kernel) -> Iterator[Found]:
     """The Cube and Vector hand-shake."""
     for statement in kernel.context.statements:
         name = kernel.context.call_name(statement)
-        concept = (
-            "cross-flag-set"
-            if name in ops.FLAG_SETS
-            else "cross-flag-wait"
-            if name in ops.FLAG_WAITS
-            else None
-        )
-        if concept:
+        if name in ops.FLAG_SETS or name in ops.FLAG_WAITS:
+            concept = "cross-flag-set" if name in ops.FLAG_SETS else "cross-flag-wait"
             for place in kernel.spans.places([statement], grow=False):
                 yield kernel.at(concept, place, operand=_flag(kernel, statement))
 
 
 def _flag(kernel: Kernel, statement: Stmt) -> str:
     """The number of the flag, when it is written as one."""
-    call = statement.call
-    assert call is not None
-    numbers = [kernel.deps.fold(argument, statement) for argument in call.args]
+    arguments = statement.call.args if statement.call is not None else []
+    numbers = [kernel.deps.fold(argument, statement) for argument in arguments]
     return next((f"{number:g}" for number in numbers if number is not None), "")

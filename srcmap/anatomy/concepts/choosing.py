@@ -1,16 +1,17 @@
-"""Top-k on chip: the statement that chooses, a sort written by hand, a selection kernel as a whole."""
+"""Top-k on chip: the statement that chooses, a sort written by hand, a whole selection kernel."""
 
 from __future__ import annotations
 
 import ast
-
-from srcmap.anatomy.inline import Inlined
-from srcmap.model import Lines
 from typing import TYPE_CHECKING
 
+from srcmap.anatomy.inline import Inlined
+from srcmap.parse.spans import node_lines
+
 if TYPE_CHECKING:
-    from srcmap.anatomy.concepts.base import Found, Kernel
     from collections.abc import Iterator
+
+    from srcmap.anatomy.concepts.base import Found, Kernel
 
 CHOOSERS = {"tile.topk", "topk"}
 
@@ -24,16 +25,14 @@ def top_k(kernel: Kernel) -> Iterator[Found]:
         node = statement.node
         if isinstance(node, Inlined) and node.function.lineno not in seen and _sorts(node.function):
             seen.add(node.function.lineno)
-            yield kernel.outside("top-k", _whole(node.function), "roles.sorting-network")
+            yield kernel.outside("top-k", node_lines(node.function), "roles.sorting-network")
 
 
 def selection(kernel: Kernel) -> Iterator[Found]:
     """A selection kernel as a whole."""
-    yield kernel.outside("top-k", _whole(kernel.context.root.function), "roles.selection-kernel")
-
-
-def _whole(function: ast.FunctionDef) -> Lines:
-    return Lines(function.lineno, function.end_lineno or function.lineno)
+    yield kernel.outside(
+        "top-k", node_lines(kernel.context.root.function), "roles.selection-kernel"
+    )
 
 
 def _sorts(function: ast.FunctionDef) -> bool:
@@ -42,18 +41,15 @@ def _sorts(function: ast.FunctionDef) -> bool:
         isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
         for node in ast.walk(function)
     )
-    return partners and any(
-        isinstance(node, ast.If) and _exchanges(node) for node in ast.walk(function)
-    )
+    tests = [node for node in ast.walk(function) if isinstance(node, ast.If)]
+    return partners and any(map(_exchanges, tests))
 
 
 def _exchanges(node: ast.If) -> bool:
     """Whether the body writes two places of one buffer."""
-    targets = [
-        step.targets[0].value.id
-        for step in node.body
-        if isinstance(step, ast.Assign)
-        and isinstance(step.targets[0], ast.Subscript)
-        and isinstance(step.targets[0].value, ast.Name)
-    ]
+    targets: list[str] = []
+    for step in node.body:
+        match step:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name)), *_]):
+                targets.append(name)
     return len(targets) > len(set(targets))

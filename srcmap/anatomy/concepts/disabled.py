@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 import textwrap
-
-from srcmap.anatomy import ops
-from srcmap.model import Lines
 from typing import TYPE_CHECKING
 
+from srcmap.anatomy.folding import is_hidden
+from srcmap.model import Lines
+
 if TYPE_CHECKING:
-    from srcmap.anatomy.concepts.base import Kernel
     from collections.abc import Iterator
 
+    from srcmap.anatomy.concepts.base import Kernel
+
 MAX_RUN = 12
+"""So many last lines of a run of comments are tried as code."""
 
 
 def disabled_checks(kernel: Kernel, lines: list[str]) -> Iterator[Lines]:
-    """Runs of own-line comments in a key loop, some tail of which is `check-inf` on the current roles."""
+    """Runs of own-line comments in a key loop, some part of which is `check-inf` on its roles."""
     tiles = kernel.facts.tiles_with("max", "nmax")
     for loop in kernel.facts.kv_loops:
         for first, last in _comment_runs(lines, loop.lines):
@@ -46,7 +48,7 @@ def _tails(run: list[str]) -> Iterator[str]:
 
 
 def _is_check(kernel: Kernel, text: str, tiles: set[str]) -> bool:
-    """Whether commented-out code sets the running maximum to a number where it is minus infinity."""
+    """Whether commented-out code replaces a running maximum that is minus infinity."""
     try:
         body = ast.parse(text.strip("\n")).body
     except (SyntaxError, ValueError):
@@ -55,29 +57,20 @@ def _is_check(kernel: Kernel, text: str, tiles: set[str]) -> bool:
 
 
 def _replaces_infinity(kernel: Kernel, node: ast.AST, tiles: set[str]) -> bool:
-    if isinstance(node, ast.Assign) and kernel.context.buffer(node.targets[0]) in tiles:
-        for choice in ast.walk(node.value):
-            test = _test_of(kernel, choice)
-            if test is not None and _tests_maximum(kernel, test, tiles):
-                return True
-    if isinstance(node, ast.If) and _tests_maximum(kernel, node.test, tiles):
-        return any(
-            isinstance(below, ast.Assign) and kernel.context.buffer(below.targets[0]) in tiles
-            for below in node.body
-        )
+    """`m = choice of a test of m`, or `if` a test of m: set m."""
+    match node:
+        case ast.Assign(targets=[target, *_], value=value):
+            choices = (kernel.context.choice(part) for part in ast.walk(value))
+            return kernel.context.buffer(target) in tiles and any(
+                choice is not None and _tests_maximum(kernel, choice.test, tiles)
+                for choice in choices
+            )
+        case ast.If(test=test, body=body):
+            return _tests_maximum(kernel, test, tiles) and any(
+                isinstance(step, ast.Assign) and kernel.context.buffer(step.targets[0]) in tiles
+                for step in body
+            )
     return False
-
-
-def _test_of(kernel: Kernel, node: ast.AST) -> ast.expr | None:
-    if isinstance(node, ast.IfExp):
-        return node.test
-    if (
-        isinstance(node, ast.Call)
-        and ops.EXPRESSIONS.get(kernel.context.name(node) or "") == "choice"
-        and node.args
-    ):
-        return node.args[0]
-    return None
 
 
 def _tests_maximum(kernel: Kernel, test: ast.expr, tiles: set[str]) -> bool:
@@ -85,7 +78,6 @@ def _tests_maximum(kernel: Kernel, test: ast.expr, tiles: set[str]) -> bool:
         return False
     sides = (test.left, *test.comparators)
     at = kernel.context.top[0]
-    huge = any(
-        (value := kernel.deps.fold(side, at)) is not None and value <= -1e4 for side in sides
+    return any(is_hidden(kernel.deps.fold(side, at)) for side in sides) and any(
+        kernel.context.buffer(side) in tiles for side in sides
     )
-    return huge and any(kernel.context.buffer(side) in tiles for side in sides)
