@@ -117,8 +117,10 @@ def _never(indent: str, copy: list[str]) -> list[str]:
 
 
 def _text(indent: str, copy: list[str]) -> list[str]:
-    quotes = indent + 3 * "'"
-    return [quotes, *copy, quotes]
+    quotes = 3 * "'"
+    if any(quotes in line or "\\" in line for line in copy):
+        return []
+    return [indent + quotes, *copy, indent + quotes]
 
 
 def _kernel_statements(source: str) -> list[ast.stmt]:
