@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import typer
 from typer.core import TyperGroup
@@ -28,7 +28,7 @@ COMMANDS = (
     *("variant", "where", "show", "anatomy"),
     *("diff", "compare", "concept", "search"),
     *("drift",),
-    *("map", "lock", "sync", "doctor"),
+    *("map", "lock", "sync", "doctor", "completion"),
 )
 
 # typer carries its own copy of click or leans on the real one, by version; these are the bases.
@@ -41,7 +41,7 @@ def run(argv: Sequence[str]) -> int:
     lang, rest = _asked_language(argv)
     i18n.use(lang)
     try:
-        return _dispatch(rest)
+        return _dispatch(_look(rest, lang))
     except SrcmapError as error:
         _tell_error(error, lang)
         return error.exit_code
@@ -69,18 +69,32 @@ def build() -> Any:
 
 def _dispatch(argv: list[str]) -> int:
     command = build()
-    if os.environ.get("_SRCMAP_COMPLETE"):
-        command.main(argv, prog_name="srcmap")
+    if os.environ.get("_SRCMAP_COMPLETE") in ("bash", "zsh", "fish"):
+        return _complete(command, argv)
     # Not command.main(): its own handling of interrupts and pipes differs between typer versions.
     with command.make_context("srcmap", argv) as context:
         code = command.invoke(context)
     return code if isinstance(code, int) else 0
 
 
+def _complete(command: Any, argv: list[str]) -> int:
+    from srcmap.completing import complete
+    from srcmap.render.console import emit
+
+    emit(complete(command, os.environ, argv))
+    return 0
+
+
 def _root(
     ctx: typer.Context,
     version: bool = typer.Option(False, "--version", help="cli.version", is_eager=True),
     lang: Lang = None,  # noqa: ARG001 - read by _asked_language, before there is a command line
+    width: Optional[int] = typer.Option(  # noqa: ARG001, UP045 - read by _look, like the next one
+        None, "--width", metavar="CELLS", help="cli.width", show_default=False
+    ),
+    no_pager: bool = typer.Option(  # noqa: ARG001
+        False, "--no-pager", help="cli.no-pager"
+    ),
 ) -> None:
     if version:
         typer.echo(f"srcmap {__version__}")
@@ -154,17 +168,41 @@ def _asked_language(argv: Sequence[str]) -> tuple[str, list[str]]:
     An unknown language stays in, and the parser says what is wrong with it.
     """
     lang, rest = i18n.default_language(), list(argv)
-    end = rest.index("--") if "--" in rest else len(rest)
-    for place in reversed(range(end)):
-        word, size = rest[place], 1
-        if word == "--lang" and place + 1 < end:
-            word, size = f"--lang={rest[place + 1]}", 2
-        value = word.removeprefix("--lang=")
-        if value != word and value in i18n.LANGUAGES:
+    for place, size, value in _standing_anywhere(rest, "--lang"):
+        if value in i18n.LANGUAGES:
             lang = value
             del rest[place : place + size]
-            end -= size
     return lang, rest
+
+
+def _look(argv: Sequence[str], lang: str) -> list[str]:
+    """Take `--width` and `--no-pager` out, and heed them. UsageError for a width that is none."""
+    from srcmap.render import console
+
+    rest = list(argv)
+    width = None
+    for place, size, value in _standing_anywhere(rest, "--width"):
+        if not (value.isascii() and value.isdecimal() and int(value) >= console.NARROWEST):
+            message = i18n.text("cli.usage.width", lang, value=value)
+            raise UsageError(message, slug="usage")
+        width = int(value)
+        del rest[place : place + size]
+    end = rest.index("--") if "--" in rest else len(rest)
+    paged = "--no-pager" not in rest[:end]
+    console.use(width=width, paged=paged)
+    return [word for n, word in enumerate(rest) if n >= end or word != "--no-pager"]
+
+
+def _standing_anywhere(words: Sequence[str], option: str) -> list[tuple[int, int, str]]:
+    """Find an option before `--`: its place, how many words it takes, its value; the last first."""
+    end = list(words).index("--") if "--" in words else len(words)
+    found = []
+    for place in reversed(range(end)):
+        if words[place] == option and place + 1 < end:
+            found.append((place, 2, words[place + 1]))
+        elif words[place].startswith(f"{option}="):
+            found.append((place, 1, words[place].removeprefix(f"{option}=")))
+    return found
 
 
 def _near_command(name: str) -> str:

@@ -28,7 +28,7 @@ LAYERS = (
     ("drift",),
     ("render",),
     ("commands",),
-    ("crash", "cli"),
+    ("crash", "completing", "cli"),
     ("__main__",),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -53,11 +53,24 @@ def console_for(
     )
 
 
+NARROWEST = 20
+"""Cells below which nothing can be laid out."""
+_width_asked: list[int | None] = [None]
+_paged = [True]
+
+
+def use(*, width: int | None = None, paged: bool = True) -> None:
+    """Set what `--width` and `--no-pager` ask for; the command line does so, before any command."""
+    _width_asked[0], _paged[0] = width, paged
+
+
 _STDOUT: Any = object()
 
 
 def emit(text: str, stream: TextIO | None = _STDOUT) -> None:
     """Write an answer. A reader that has gone away (`| head`) is no error.
+
+    On a terminal that is too low for it the answer goes through a pager: `PAGER`, else less.
 
     SrcmapError when it cannot be written, as to a full disk.
     """
@@ -66,6 +79,8 @@ def emit(text: str, stream: TextIO | None = _STDOUT) -> None:
         return
     if hasattr(out, "reconfigure"):  # an encoding without Chinese must not stop the answer
         out.reconfigure(errors="replace")
+    if out is sys.stdout and _shown_by_pager(text, out):
+        return
     try:
         out.write(text if text.endswith("\n") or not text else text + "\n")
         out.flush()
@@ -77,6 +92,43 @@ def emit(text: str, stream: TextIO | None = _STDOUT) -> None:
             raise SrcmapError(message, slug="disk") from error
 
 
+def _shown_by_pager(text: str, out: TextIO) -> bool:
+    """Show a long answer page by page, where there is a terminal and a pager."""
+    if not _paged[0] or not _is_terminal(out) or os.environ.get("TERM") == "dumb":
+        return False
+    if text.count("\n") < _rows(out):
+        return False
+    import shlex
+    import shutil
+    import signal
+    import subprocess
+
+    words = shlex.split(os.environ.get("PAGER", "less"))
+    if not words or words[0] == "cat" or shutil.which(words[0]) is None:
+        return False
+    # What git does: quit when it fits, keep colours, leave the text on the screen.
+    environ = {"LESS": "FRX", "LESSCHARSET": "utf-8", **os.environ}
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pager's own business
+    try:
+        done = subprocess.run(words, input=text.encode(errors="replace"), env=environ, check=False)
+    except OSError:  # it is there and cannot be run
+        return False
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return done.returncode != _CANNOT_RUN
+
+
+_CANNOT_RUN = 127
+"""How a pager that is a script says that its program is missing."""
+
+
+def _rows(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).lines or sys.maxsize
+    except (OSError, ValueError):
+        return sys.maxsize
+
+
 def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty()
@@ -85,13 +137,15 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _width(stream: TextIO | None, terminal: bool, values: Mapping[str, str]) -> int | None:
+    if _width_asked[0] is not None:
+        return _width_asked[0]
     columns = values.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
-        return max(int(columns), 20)
+        return max(int(columns), NARROWEST)
     if not terminal or stream is None:
         return None
     try:
-        return max(os.get_terminal_size(stream.fileno()).columns, 20) or 80
+        return max(os.get_terminal_size(stream.fileno()).columns, NARROWEST) or 80
     except (OSError, ValueError):
         return 80
 
