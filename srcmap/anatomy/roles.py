@@ -29,118 +29,126 @@ class Outcome(NamedTuple):
     event: str | None = None
 
 
-def _rows() -> dict[tuple[str, str, str], Outcome]:
-    table: dict[tuple[str, str, str], Outcome] = {}
+Row = tuple[str, str, str, str, "str | None"]
+"""Operation, left role, right role, the roles of the result, the event that it is."""
 
-    def row(op: str, left: str, right: str, tags: str, event: str | None = None) -> None:
-        table[op, left, right] = Outcome(tuple(tags.split()), event)
-        if op in ("add", "mul", "max", "min") and left != right:
-            swap = {LEFT: RIGHT, RIGHT: LEFT}
-            table[op, right, left] = Outcome(
-                tuple(swap.get(tag, tag) for tag in tags.split()), event
-            )
-
+ROWS: tuple[Row, ...] = (
     # the exponent and what it is taken of
-    row("sub", "score", "max", "s-m", "S-M")
-    row("add", "score", "nmax", "s-m", "S-M")
-    row("sub", "max", "max", "m-m", "M-M")
-    row("sub", "nmax", "nmax", "m-m", "M-M")
-    row("add", "max", "nmax", "m-m", "M-M")
-    row("sub", "neg", "max", "i-m", None)  # the first block: the maximum is still its initial value
-    row("add", "neg", "nmax", "i-m", None)
-    row("sub", "nmax", "pos", "i-m", None)
-    row("sub", "pos", "nmax", "i-m", None)
-    row("mul", "zero", "fade", "zero xr", None)
-    row("mul", "denom", "fade", "denom xr", None)
-    row("mul", "acc", "fade", "acc", None)
-    row("sub", "L", "max", "L-m", "SINK-DIFF")
-    row("add", "L", "nmax", "L-m", "SINK-DIFF")
-    row("sub", "score", "L", "s-L", "S-L")
-    row("sub", "score", "lse", "s-L", "S-L")
+    ("sub", "score", "max", "s-m", "S-M"),
+    ("add", "score", "nmax", "s-m", "S-M"),
+    ("sub", "max", "max", "m-m", "M-M"),
+    ("sub", "nmax", "nmax", "m-m", "M-M"),
+    ("add", "max", "nmax", "m-m", "M-M"),
+    ("sub", "neg", "max", "i-m", None),  # the first block: the maximum is still its initial value
+    ("add", "neg", "nmax", "i-m", None),
+    ("sub", "nmax", "pos", "i-m", None),
+    ("sub", "pos", "nmax", "i-m", None),
+    ("mul", "zero", "fade", "zero xr", None),
+    ("mul", "denom", "fade", "denom xr", None),
+    ("mul", "acc", "fade", "acc", None),
+    ("sub", "L", "max", "L-m", "SINK-DIFF"),
+    ("add", "L", "nmax", "L-m", "SINK-DIFF"),
+    ("sub", "score", "L", "s-L", "S-L"),
+    ("sub", "score", "lse", "s-L", "S-L"),
     # the running maximum
-    row("max", "max", "max", "max", "MAX-MERGE")
-    row("max", "max", "score", "max", "REDUCE-MAX")
-    row("max", "neg", "score", "max score", None)
-    row("max", "max", "L", "max", "MAX-SINK")
-    row("min", "nmax", "nmax", "nmax", "MAX-MERGE")
-    row("min", "nmax", "pos", "nmax", None)
-    row("min", "nmax", "L", "nmax", "MAX-MERGE")
-    for scalar in ("neg", "num", "minus", "inv", "ninv", "zero", "one"):
-        row("max", "max", scalar, "max", "MAX-CLAMP")
-    for scalar in NEGATIVE:
-        row("mul", "max", scalar, "nmax", "MAX-NEG")
-        row("mul", "nmax", scalar, "max", None)
-        row("div", "max", scalar, "nmax", "MAX-NEG")
-        row("mul", "score", scalar, "score", "SCALE")
+    ("max", "max", "max", "max", "MAX-MERGE"),
+    ("max", "max", "score", "max", "REDUCE-MAX"),
+    ("max", "neg", "score", "max score", None),
+    ("max", "max", "L", "max", "MAX-SINK"),
+    ("min", "nmax", "nmax", "nmax", "MAX-MERGE"),
+    ("min", "nmax", "pos", "nmax", None),
+    ("min", "nmax", "L", "nmax", "MAX-MERGE"),
+    *(
+        ("max", "max", scalar, "max", "MAX-CLAMP")
+        for scalar in ("neg", "num", "minus", "inv", "ninv", "zero", "one")
+    ),
+    *(("mul", "max", scalar, "nmax", "MAX-NEG") for scalar in NEGATIVE),
+    *(("mul", "nmax", scalar, "max", None) for scalar in NEGATIVE),
+    *(("div", "max", scalar, "nmax", "MAX-NEG") for scalar in NEGATIVE),
+    *(("mul", "score", scalar, "score", "SCALE") for scalar in NEGATIVE),
     # the denominator
-    row("mul", "denom", "rescale", "denom xr", "DENOM-RESCALE")
-    row("mul", "zero", "rescale", "zero xr", None)
-    row("add", "denom", "rowsum", "denom", "DENOM-ADD")
-    row("add", "zero", "rowsum", "denom", "DENOM-ADD")
-    row("add", "xr", "rowsum", "denom", "DENOM-ADD")
-    row("add", "rowsum", "rowsum", "rowsum", None)
-    row("add", "denom", "sinkexp", "denom", "SINK-ADD")
-    row("add", "rowsum", "sinkexp", "denom", "SINK-ADD")
-    row("add", "denom", "L", "denom", "SINK-ADD")
-    row("add", "denom", "prob", "denom", "DENOM-ADD")
-    row("add", "zero", "prob", "prob rowsum", None)
-    row("add", "denom", "num", "denom", "EMPTY-ROW")
-    row("max", "denom", "num", "denom", "EMPTY-ROW")
-    row("max", "denom", "one", "denom", "EMPTY-ROW")
+    ("mul", "denom", "rescale", "denom xr", "DENOM-RESCALE"),
+    ("mul", "zero", "rescale", "zero xr", None),
+    ("add", "denom", "rowsum", "denom", "DENOM-ADD"),
+    ("add", "zero", "rowsum", "denom", "DENOM-ADD"),
+    ("add", "xr", "rowsum", "denom", "DENOM-ADD"),
+    ("add", "rowsum", "rowsum", "rowsum", None),
+    ("add", "denom", "sinkexp", "denom", "SINK-ADD"),
+    ("add", "rowsum", "sinkexp", "denom", "SINK-ADD"),
+    ("add", "denom", "L", "denom", "SINK-ADD"),
+    ("add", "denom", "prob", "denom", "DENOM-ADD"),
+    ("add", "zero", "prob", "prob rowsum", None),
+    ("add", "denom", "num", "denom", "EMPTY-ROW"),
+    ("max", "denom", "num", "denom", "EMPTY-ROW"),
+    ("max", "denom", "one", "denom", "EMPTY-ROW"),
     # the accumulator
-    row("mul", "acc", "rescale", "acc", "ACC-RESCALE")
-    row("add", "acc", "acc", "acc", "ACC-ADD")
-    row("div", "acc", "denom", "acc norm", "NORM")
-    row("mul", "acc", "rdenom", "acc norm", "NORM")
-    row("div", "prob", "denom", "prob", "NORM")
-    row("div", "prob", "rowsum", "prob", "NORM")
-    row("mul", "acc", "sinkexp", "acc", "ACC-RESCALE")
-    row("mul", "denom", "sinkexp", "denom", "DENOM-RESCALE")
-    for scalar in PLAIN:
-        row("div", scalar, "denom", "rdenom", "RECIPROCAL")
+    ("mul", "acc", "rescale", "acc", "ACC-RESCALE"),
+    ("add", "acc", "acc", "acc", "ACC-ADD"),
+    ("div", "acc", "denom", "acc norm", "NORM"),
+    ("mul", "acc", "rdenom", "acc norm", "NORM"),
+    ("div", "prob", "denom", "prob", "NORM"),
+    ("div", "prob", "rowsum", "prob", "NORM"),
+    ("mul", "acc", "sinkexp", "acc", "ACC-RESCALE"),
+    ("mul", "denom", "sinkexp", "denom", "DENOM-RESCALE"),
+    *(("div", scalar, "denom", "rdenom", "RECIPROCAL") for scalar in PLAIN),
     # log-sum-exp
-    row("add", "logd", "max", "lse", "LSE")
-    row("sub", "logd", "nmax", "lse", "LSE")
+    ("add", "logd", "max", "lse", "LSE"),
+    ("sub", "logd", "nmax", "lse", "LSE"),
     # masks multiplied in after the exponential, scales of quantised operands
-    row("mul", "prob", "L", "prob", "MASK-AFTER-EXP")
-    row("mul", "prob", "zero", "prob", "MASK-AFTER-EXP")
-    row("mul", "score", "L", "score", "SCORE-WEIGHT")
-    row("mul", "acc", "L", "acc", None)
-    row("mul", "L", "L", f"{LEFT} {RIGHT}", None)
-    row("div", "L", "L", f"{LEFT} {RIGHT}", None)
-    row("mul", "relu", "L", "relu", "INDEX-WEIGHT")
-    row("mul", "logit", "L", "logit", None)
+    ("mul", "prob", "L", "prob", "MASK-AFTER-EXP"),
+    ("mul", "prob", "zero", "prob", "MASK-AFTER-EXP"),
+    ("mul", "score", "L", "score", "SCORE-WEIGHT"),
+    ("mul", "acc", "L", "acc", None),
+    ("mul", "L", "L", f"{LEFT} {RIGHT}", None),
+    ("div", "L", "L", f"{LEFT} {RIGHT}", None),
+    ("mul", "relu", "L", "relu", "INDEX-WEIGHT"),
+    ("mul", "logit", "L", "logit", None),
     # scores: additive masks and biases
-    row("add", "score", "L", "score", "SCORE-BIAS")
-    row("add", "score", "score", "score", None)
-    row("add", "score", "neg", "score", None)
-    row("max", "score", "zero", "relu", "RELU")
-    row("max", "score", "score", "score", None)
-    row("add", "L", "L", f"{LEFT} {RIGHT}", None)
-    row("sub", "L", "L", f"{LEFT} {RIGHT}", None)
+    ("add", "score", "L", "score", "SCORE-BIAS"),
+    ("add", "score", "score", "score", None),
+    ("add", "score", "neg", "score", None),
+    ("max", "score", "zero", "relu", "RELU"),
+    ("max", "score", "score", "score", None),
+    ("add", "L", "L", f"{LEFT} {RIGHT}", None),
+    ("sub", "L", "L", f"{LEFT} {RIGHT}", None),
     # combining splits
-    row("sub", "L", "Lmax", "L-Lmax", "COMBINE-DIFF")
-    row("max", "Lmax", "L", "Lmax", "COMBINE-MAX")
-    row("max", "neg", "L", "Lmax", "COMBINE-MAX")
-    row("max", "Lmax", "Lmax", "Lmax", "COMBINE-MAX")
-    row("add", "zero", "w", "wsum", "COMBINE-SUM")
-    row("add", "wsum", "w", "wsum", "COMBINE-SUM")
-    row("add", "wsum", "wsum", "wsum", "COMBINE-SUM")
-    row("add", "logw", "Lmax", "LSE", "COMBINE-LSE")
-    row("sub", "L", "LSE", "L-LSE", "COMBINE-DIFF")
-    row("mul", "L", "weight", "wacc", "COMBINE-ACC")
-    row("mul", "L", "w", "wacc", "COMBINE-ACC")
-    row("div", "w", "wsum", "weight", "COMBINE-WEIGHT")
-    row("div", "wacc", "wsum", "wacc", "COMBINE-NORM")
-    row("add", "wacc", "wacc", "wacc", None)
+    ("sub", "L", "Lmax", "L-Lmax", "COMBINE-DIFF"),
+    ("max", "Lmax", "L", "Lmax", "COMBINE-MAX"),
+    ("max", "neg", "L", "Lmax", "COMBINE-MAX"),
+    ("max", "Lmax", "Lmax", "Lmax", "COMBINE-MAX"),
+    ("add", "zero", "w", "wsum", "COMBINE-SUM"),
+    ("add", "wsum", "w", "wsum", "COMBINE-SUM"),
+    ("add", "wsum", "wsum", "wsum", "COMBINE-SUM"),
+    ("add", "logw", "Lmax", "LSE", "COMBINE-LSE"),
+    ("sub", "L", "LSE", "L-LSE", "COMBINE-DIFF"),
+    ("mul", "L", "weight", "wacc", "COMBINE-ACC"),
+    ("mul", "L", "w", "wacc", "COMBINE-ACC"),
+    ("div", "w", "wsum", "weight", "COMBINE-WEIGHT"),
+    ("div", "wacc", "wsum", "wacc", "COMBINE-NORM"),
+    ("add", "wacc", "wacc", "wacc", None),
     # backward
-    row("mul", "prob-b", "score", "ds", None)
-    row("mul", "prob-b", "s-L", "ds", None)
-    row("mul", "prob-b", "L", "prob-b", None)
+    ("mul", "prob-b", "score", "ds", None),
+    ("mul", "prob-b", "s-L", "ds", None),
+    ("mul", "prob-b", "L", "prob-b", None),
+)
+"""The premises. `add`, `mul`, `max` and `min` hold with their operands exchanged too."""
+
+COMMUTATIVE = {"add", "mul", "max", "min"}
+
+
+def _table(rows: tuple[Row, ...]) -> dict[tuple[str, str, str], Outcome]:
+    """Rows by what they are looked up under."""
+    swap = {LEFT: RIGHT, RIGHT: LEFT}
+    table: dict[tuple[str, str, str], Outcome] = {}
+    for op, left, right, made, event in rows:
+        tags = made.split()
+        table[op, left, right] = Outcome(tuple(tags), event)
+        if op in COMMUTATIVE and left != right:
+            table[op, right, left] = Outcome(tuple(swap.get(tag, tag) for tag in tags), event)
     return table
 
 
-BINARY = _rows()
+BINARY = _table(ROWS)
 
 UNARY: dict[tuple[str, str], Outcome] = {
     ("exp", "s-m"): Outcome(("prob",), "PROB"),
