@@ -100,7 +100,9 @@ class Objects:
 
         NotThere when an object is missing or `old` is no ancestor of `new`.
         """
-        self._run(["merge-base", "--is-ancestor", old, new])
+        base = self._run(["merge-base", old, new]).strip()
+        if base != old:
+            raise NotThere(f"{old[:10]} is no ancestor of {new[:10]}: they are on two branches")
         return self._log([f"{old}..{new}"], paths)
 
     def whole_history(self, new: str, paths: Iterable[str] = ()) -> list[Commit]:

@@ -240,7 +240,7 @@ class Aligner:
         for j in range(gap.new_first, gap.new_last + 1):
             if new.keys[j - 1]:
                 by_key[new.keys[j - 1]].append(j)
-            for word in set(new.words[j - 1]):
+            for word in new.parts[j - 1]:
                 by_word[word].append(j)
         raw: dict[tuple[int, int], float] = {}
         for i in range(gap.old_first, gap.old_last + 1):
@@ -262,7 +262,7 @@ class Aligner:
         if not old.telling[i - 1]:
             return equal
         shared: dict[int, float] = defaultdict(float)
-        for word in set(old.words[i - 1]):
+        for word in old.parts[i - 1]:
             homes = by_word.get(word, ())
             if len(homes) <= 200:
                 weight = self._like.weight(word) ** 2

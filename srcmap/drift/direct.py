@@ -121,7 +121,10 @@ def _holds(best: Candidate) -> bool:
 
 def _likely(move: Move) -> bool:
     """Whether a move that was not accepted is too good to say that the range is gone."""
-    return move.recall >= 0.7 and move.found.content >= 0.7 and move.found.context >= 0.35
+    found = move.found
+    good = move.recall >= 0.7 and found.content >= 0.7 and found.context >= 0.35
+    # A line or two that half the tree has, such as a licence, went nowhere.
+    return good and (move.evidence >= 0.05 or found.lines.last - found.lines.first > 2)
 
 
 def _copies(elsewhere: list[Move], here: list[Candidate], home: str | None) -> Direct:
@@ -160,10 +163,14 @@ def _replaced(
     between, tight = gap
     telling = pair.new.telling_lines(between) if between else []
     if not telling:
+        if swapped := _reordered(pair, lines, home):
+            return Direct("found", swapped, others, ("move",), home=home)
         trace = max(_trace(elsewhere), here[0].content if here else 0.0)
         return Direct("removed", None, others, (), "taken-out", home=home, trace=trace)
     mine = pair.old.telling_lines(lines)
     place = Lines(telling[0], telling[-1])
+    if swapped := _reordered(pair, lines, home):
+        return Direct("found", swapped, others, ("move",), home=home)
     alone = _alone(pair, lines)
     if not (alone and len(mine) == len(telling) <= 3):
         place = _narrowed(pair, lines, place)
@@ -177,6 +184,36 @@ def _replaced(
     recall = _word_recall(pair, lines, place)
     found = Candidate(home, place, recall, 1.0 if tight else 0.5, 0.6, "gap", 0.0, tight)
     return Direct("found", found, others, ("gap",), home=home)
+
+
+_REORDERED = 0.6
+
+
+def _reordered(pair: FilePair, lines: Lines, home: str) -> Candidate | None:
+    """Find a few lines that changed and changed places, inside what their definition became."""
+    mine = pair.old.telling_lines(lines)
+    scope = pair.old.scope_of(lines)
+    if not mine or len(mine) > 3 or scope not in pair.scopes:
+        return None
+    if all(pair.old.is_comment(n) for n in mine):
+        return None
+    body = pair.new.scopes[pair.scopes[scope][0]]
+    if body.last - body.first > 300:
+        return None
+    taken = {t.first for t in pair.lines.values()}
+    free = [n for n in pair.new.telling_lines(Lines(body.first, body.last)) if n not in taken]
+    scored = []
+    for at in range(len(free) - len(mine) + 1):
+        run = free[at : at + len(mine)]
+        likes = [pair.likeness.of(i, j) for i, j in zip(mine, run, strict=True)]
+        scored.append((sum(likes) / len(likes), Lines(run[0], run[-1])))
+    scored.sort(key=lambda pair: -pair[0])
+    if not scored or scored[0][0] < _REORDERED:
+        return None
+    if len(scored) > 1 and scored[1][0] > scored[0][0] - 0.1:
+        return None
+    like, place = scored[0]
+    return Candidate(home, place, like, 0.5, 1.0, "move", 0.0, tight=False)
 
 
 def _alone(pair: FilePair, lines: Lines) -> bool:

@@ -66,10 +66,28 @@ class Judge:
     # -- found ------------------------------------------------------------------------------
 
     def _found(self, spot: Spot, direct: Direct, best: Candidate, trail: Trail | None) -> Answer:
-        agrees = trail is not None and _same_place(trail, best, self._telling(spot))
+        agrees = trail is not None and (
+            _same_place(trail, best, self._telling(spot))
+            or self._no_conflict(spot, direct, best, trail)
+        )
         if trail is not None and not agrees and self._doubtful(direct, best, trail):
             return self._doubt(spot, direct, trail)
         return self._answer(spot, direct, best, trail, agrees=agrees)
+
+    def _no_conflict(self, spot: Spot, direct: Direct, best: Candidate, trail: Trail) -> bool:
+        """Whether history lost a rewritten edge only, and has all else where both maps have it."""
+        if not {"lines", "scope"} <= set(direct.bits) or trail.path != best.path:
+            return False
+        telling = self._telling(spot)
+        kept = [n for n in telling if n in trail.at]
+        if 2 * len(kept) < len(telling) or not {telling[0], telling[-1]} & set(kept):
+            return False
+        aligned = self._trees.pair(spot.path, best.path).lines
+        if telling[0] not in aligned or telling[-1] not in aligned:
+            return False
+        return best.content >= 0.6 and all(
+            n in aligned and aligned[n].first <= trail.at[n] <= aligned[n].last for n in kept
+        )
 
     def _telling(self, spot: Spot) -> list[int]:
         return self._trees.old_text(spot.path).telling_lines(spot.lines)
@@ -190,7 +208,7 @@ class Judge:
             return self._gone(spot, direct, trail)
         text = classify(self._trees.old_text(spot.path), spot.lines, new, lines)
         guess = Guess(spot=Spot(path=path, lines=lines), score=round(share, 2))
-        if text.kind != "changed":
+        if text.kind != "changed" and path == direct.home:
             return Answer(
                 old=spot,
                 new=guess.spot,

@@ -217,7 +217,21 @@ def _placed(trees: Trees, path: str, lines: Lines, there: str, start: int) -> Mo
     )
     if accepted and not same_file:
         accepted = found.context >= 0.5 and not _rare_line_stays(trees, path, lines)
+        accepted = accepted and (
+            len(pair.old.telling_lines(lines)) > 3 or _left(trees, path, lines)
+        )
     return Move(found, recall, evidence, unique, 0.0, found.context, accepted)
+
+
+def _left(trees: Trees, path: str, lines: Lines) -> bool:
+    """Whether the definition around a range has left its file, and not a few of its lines only."""
+    old = trees.old_text(path)
+    number = old.scope_of(lines)
+    if number < 0 or old.scopes[number].last - old.scopes[number].first > 300:
+        return True
+    scope = old.scopes[number]
+    span = old.telling_lines(Lines(scope.first, scope.last))
+    return sum(not trees.stays(path, n) for n in span) >= 0.5 * len(span)
 
 
 def _rare_line_stays(trees: Trees, path: str, lines: Lines) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from srcmap.drift.scopes import Scope, scopes_of
+from srcmap.drift.scopes import CPP, MARKDOWN, Scope, scopes_of
 from srcmap.parse.python import decode
 from srcmap.parse.spans import git_lines
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 _TAIL = re.compile(r"(?:\s+#|\s*//)[^'\"]*$")
-_COMMENT_START = ("#", "//", "/*", "*")
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_COMMENTS = {"cpp": ("//", "/*", "*"), "python": ("#",), "": ("#", "//", "/*", "*")}
 
 
 class Text:
@@ -49,6 +50,14 @@ class Text:
     def words(self) -> list[list[str]]:
         """The words of each line."""
         return [_WORD.findall(line) for line in self.lines]
+
+    @cached_property
+    def parts(self) -> list[set[str]]:
+        """The words of each line and what they are made of: `ldmatrix_16x32` has `16` too."""
+        return [
+            {*words, *(part for word in words for part in _PARTS.findall(word))}
+            for words in self.words
+        ]
 
     @cached_property
     def telling(self) -> list[bool]:
@@ -91,7 +100,14 @@ class Text:
 
     def is_comment(self, line: int) -> bool:
         """Whether a line looks like nothing but a comment."""
-        return self.bare[line - 1].startswith(_COMMENT_START) and not self.path.endswith(".md")
+        return self.bare[line - 1].startswith(self._comment_starts)
+
+    @cached_property
+    def _comment_starts(self) -> tuple[str, ...]:
+        if self.path.endswith(MARKDOWN):
+            return ("<!--",)
+        kind = "python" if self.path.endswith((".py", ".pyi")) else ""
+        return _COMMENTS["cpp" if self.path.endswith(CPP) else kind]
 
     def telling_lines(self, lines: Lines) -> list[int]:
         """List the lines of a run that say something."""
