@@ -86,7 +86,8 @@ def differences(variant: Variant, base: Variant, pair: FilePair) -> list[Differe
     arm = branch if same_file and branch != old_branch else ""
     # The base of one arm of a test is the other arm, and not the file as a whole.
     before = [e for e in pair.before if not arm or facets(e.site).get("branch") != arm]
-    return _Contrast(variant, before, pair.after, arm=bool(arm)).all()
+    told = frozenset({*variant.why, *variant.own} - ({*base.own} - {*variant.why}))
+    return _Contrast(variant, before, pair.after, told, arm=bool(arm)).all()
 
 
 def _branch(variant: Variant, entries: Sequence[Entry]) -> str:
@@ -98,11 +99,18 @@ class _Contrast:
     """One file of a variant against one of its base."""
 
     def __init__(
-        self, variant: Variant, before: Sequence[Entry], after: Sequence[Entry], *, arm: bool
+        self,
+        variant: Variant,
+        before: Sequence[Entry],
+        after: Sequence[Entry],
+        told: frozenset[str],
+        *,
+        arm: bool,
     ) -> None:
-        self._told = {*variant.why, *variant.own}
+        self._told = told
         self._explained = frozenset(variant.why)
         self._before, self._after, self._arm = before, after, arm
+        self._further = (_further(before, after), _further(after, before))
         old, new = _found_concepts(before), _found_concepts(after)
         self._gained = [e for e in after if e.status == "found" and e.concept in new - old]
         self._lost = [e for e in before if e.status == "found" and e.concept in old - new]
@@ -137,6 +145,8 @@ class _Contrast:
     def _both(
         self, concept: str, before: tuple[Entry, ...], after: tuple[Entry, ...]
     ) -> Difference | None:
+        if concept != "kernel-grid":
+            before, after = self._matched(before, 0), self._matched(after, 1)
         pairs, old, new = _paired(before, after)
         aspects = [*_values(pairs), *self._roles(concept, before, after)]
         if len(before) != len(after):
@@ -155,6 +165,11 @@ class _Contrast:
         shown = (tuple(a for a, _ in differing) + old, tuple(b for _, b in differing) + new)
         old, new = shown if any(shown) else (before, after)
         return Difference(kind=kind, concept=concept, before=old, after=new, aspects=tuple(aspects))
+
+    def _matched(self, places: tuple[Entry, ...], side: int) -> tuple[Entry, ...]:
+        """Leave out what a further kernel does once more: that there is one, its grid says."""
+        found = tuple(e for e in places if _kernel(e) not in self._further[side])
+        return found or places
 
     def _kind(self, concept: str, aspects: list[Note], differing: Sequence[object]) -> Kind:
         known = [a for a in aspects if a.key not in CODE_ONLY]
@@ -195,6 +210,31 @@ def _inside(part: Entry, whole: Entry) -> bool:
     if part.lines is None or whole.lines is None or part.path != whole.path:
         return False
     return whole.lines.first <= part.lines.first and part.lines.last <= whole.lines.last
+
+
+def _kernel(entry: Entry) -> str:
+    return facets(entry.site).get("kernel", "")
+
+
+def _further(entries: Sequence[Entry], other: Sequence[Entry]) -> frozenset[str]:
+    """Name the kernels for which the other side has none left: it has fewer."""
+    mine, theirs = _kernels(entries), _kernels(other)
+    left = list(mine)
+    for label, splits in theirs.items():
+        if not left:
+            break
+        # The same name first, then one that divides the keys likewise, then the first.
+        alike = (label, *(k for k in left if mine[k] == splits), left[0])
+        left.remove(next(k for k in alike if k in left))
+    return frozenset(left) if len(mine) > len(theirs) else frozenset()
+
+
+def _kernels(entries: Sequence[Entry]) -> dict[str, bool]:
+    """List the kernels that attend, in the order of the file, and whether each divides the keys."""
+    found = sorted((e for e in entries if e.lines), key=lambda e: e.lines or ())
+    labels = dict.fromkeys(_kernel(e) for e in found if e.concept == "row-max")
+    splitting = {_kernel(e) for e in found if e.concept in ("split-range", "partial-output")}
+    return {label: label in splitting for label in labels}
 
 
 def _what_code(differing: Sequence[tuple[Entry, Entry]]) -> Note:

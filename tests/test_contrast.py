@@ -110,6 +110,24 @@ def test_a_whole_kernel_takes_on_nothing_by_what_it_contains() -> None:
     assert kinds(contrast([entry("combine", 1, 90)], after))["combine"] == "same"
 
 
+def test_a_further_kernel_is_one_difference() -> None:
+    before = [entry("kernel-grid", 1), entry("row-max", 2), entry("split-range", 3)]
+    after = [
+        entry("kernel-grid", 1, site="kernel=split"),
+        entry("row-max", 2, site="kernel=split"),
+        entry("split-range", 3, site="kernel=split"),
+        entry("kernel-grid", 11, site="kernel=whole"),
+        entry("row-max", 12, site="kernel=whole"),
+        entry("kv-head", 13, site="kernel=whole"),
+    ]
+    assert kinds(contrast(before, after)) == {
+        "kernel-grid": "changed", "row-max": "same", "split-range": "same", "kv-head": "added",
+    }  # fmt: skip
+    # Of two kernels, the one that divides the keys likewise is the other side's.
+    (row,) = [d for d in contrast(after, before[:2]) if d.concept == "row-max"]
+    assert [e.lines for e in row.before] == [Lines(12, 12)]
+
+
 def test_a_comment_is_no_change() -> None:
     after = [entry("check-inf-disabled", 5), entry("row-max", 4, 6)]
     assert kinds(contrast([entry("row-max")], after)) == {
