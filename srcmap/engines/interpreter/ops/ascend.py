@@ -1,0 +1,1 @@
+"""Ascend (next slice)."""
