@@ -256,3 +256,45 @@ def test_a_cache_that_cannot_be_written_changes_nothing(
     (project / "in-the-way").write_text("x")
     monkeypatch.setenv("SRCMAP_CACHE", str(project / "in-the-way"))
     assert command.run_build(["ours"], start=project) == 0
+
+
+@pytest.mark.parametrize(
+    ("evidence", "code"),
+    [
+        ('concepts = ["row-max"]', 0),
+        ('concepts = ["kv-loop"]', 1),
+        ('evidence = [{ concept = "row-max", variant = "tiny", repo = "ours" }]', 0),
+        ('evidence = [{ concept = "kv-loop", variant = "*" }]', 1),
+        ('evidence = [{ concept = "kv-loop", repo = "theirs" }]', 0),
+        ('evidence = [{ concept = "kv-loop", pin = "v0" }]', 0),
+        ('evidence = [{ concept = "kv-loop", pin = "v1" }]', 1),
+    ],
+)
+def test_check_reports_a_note_whose_evidence_is_gone(
+    evidence: str, code: int, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = f'[[note]]\nen = "It is so."\nzh = "就是这样。"\n{evidence}\n'
+    path = project / "srcmap-variants" / "tiny.toml"
+    path.write_text(VARIANT + note, encoding="utf-8")
+    command.run_build(["ours"], start=project)
+    lines_of(capsys)
+    assert command.run_check(["ours"], start=project) == code
+    same, *unproven = lines_of(capsys)
+    assert same.endswith("as kept.")
+    assert len(unproven) == code
+    for line in unproven:
+        assert line.startswith("ours@v1: tiny has a note whose evidence is gone: no kv-loop of ")
+        assert line.endswith("Note: It is so.")
+
+
+def test_evidence_of_nobody_is_no_variant_file(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = (
+        '[[note]]\nen = "x"\nzh = "x"\nevidence = [{ concept = "row-max", variant = "nobody" }]\n'
+    )
+    path = project / "srcmap-variants" / "tiny.toml"
+    path.write_text(VARIANT + note, encoding="utf-8")
+    with pytest.raises(SrcmapError, match="note: no variant is called 'nobody'"):
+        command.run_build(["ours"], start=project)
+    assert not lines_of(capsys)

@@ -60,6 +60,7 @@ QUESTIONS = {
     "compare-sink": ["compare", "sink"],
     "concept-check-inf": ["concept", "check-inf"],
     "concept-workspace-write": ["concept", "workspace-write"],
+    "concepts": ["concept"],
     "search-page-table": ["search", "page", "table"],
     "search-chek_inf": ["search", "chek_inf"],
     "notes-asc-mha": ["variant", "asc-mha"],

@@ -230,7 +230,11 @@ def concepts(page: ConceptList, console: Console) -> str:
     widest = max((cells(c.id) for _, listed in page.groups for c in listed), default=0)
     groups = []
     for heading, listed in page.groups:
-        rows = [(pad(c.id, widest), f"{c.name}{colon(console)} {c.what} {c.count}") for c in listed]
+        gap = "" if console.lang == "zh" else " "
+        rows = [
+            (pad(c.id, widest), f"{c.name}{colon(console)}{gap}{c.what}{gap}{c.count}")
+            for c in listed
+        ]
         groups.append([console.style(heading, "bold"), *columns(rows, console.width)])
     return paragraphs([*groups, remarks(page.remarks, console)])
 
