@@ -240,6 +240,12 @@ def _versions(typed: Sequence[str]) -> list[Answer]:  # noqa: ARG001
     return [*bare, *(Answer(f"{lock.name}@{pin.version}") for lock, pin in pins)]
 
 
+def _versions_of(typed: Sequence[str]) -> list[Answer]:
+    """The versions of the repository that is typed before them."""
+    name = typed[0] if typed else ""
+    return [a for a in _versions(typed) if a.about == name]
+
+
 def _pins(typed: Sequence[str]) -> list[Answer]:
     return [*_repos(typed), *(answer for answer in _versions(typed) if "@" in answer.value)]
 
@@ -257,6 +263,9 @@ _MEANINGS: dict[tuple[str, str], Callable[[Sequence[str]], list[Answer]]] = {
     ("", "REPO"): _repos,
     ("", "VERSION"): _versions,
     ("", "REPO@VERSION"): _pins,
+    ("", "OLD"): _versions_of,
+    ("", "NEW"): _versions_of,
+    ("", "PATH:A-B"): _paths,
     ("", "[REPO[@VERSION]]..."): _pins,
     ("", "[REPO[@VERSION]]"): _pins,
     ("", "SHELL"): _shells,

@@ -56,6 +56,8 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["map", ""], {"build", "check", "show"}),
         (["map", "check", "tilelang@"], {"tilelang@v0.1.13", "tilelang@v0.1.14"}),
         (["map", "show", "--pin", "tilelang-"], {"tilelang-ascend@95acbd7"}),
+        (["drift", "tilelang", "v0.1.1"], {"v0.1.13", "v0.1.14"}),
+        (["drift", "tilelang", "v0.1.13", ""], {"v0.1.14"}),
         (["completion", ""], {"bash", "zsh", "fish"}),
         (["show", "--", "sink", "sink-l"], {"sink-load"}),
     ],

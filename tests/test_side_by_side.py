@@ -198,6 +198,14 @@ def test_a_variant_of_a_newer_pin_says_so(srcmap: Callable[..., tuple[int, str]]
     assert "asc-sink has nothing to compare in tilelang-ascend 95acbd7" in out
 
 
+def test_a_variant_that_no_pin_has_cannot_be_compared(
+    srcmap: Callable[..., tuple[int, str]],
+) -> None:
+    code, out = srcmap("compare", "asc-sink")
+    assert code == 1
+    assert "asc-sink is not in tilelang-ascend 95acbd7: 95acbd7 does not have this file." in out
+
+
 def test_any_two_variants_can_be_compared(srcmap: Callable[..., tuple[int, str]]) -> None:
     code, out = srcmap("diff", "sink", "--base", "mha-bhsd")
     assert code == 0

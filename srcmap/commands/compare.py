@@ -13,7 +13,7 @@ from srcmap.commands import collect
 from srcmap.commands.diff import spots
 from srcmap.commands.names import known_variant
 from srcmap.commands.options import Format, FormatOption, Lang
-from srcmap.contrast import by_file, partner
+from srcmap.contrast import by_file
 from srcmap.errors import UsageError
 from srcmap.lock import find_project, known_locks
 from srcmap.render import contrast_pages as page
@@ -38,6 +38,10 @@ class Side(NamedTuple):
     variant: Variant
     pin: collect.Pinned
     entries: list[Entry]
+
+    def does(self) -> set[str]:
+        """Return the concepts that are found in it."""
+        return {e.concept for e in self.entries if e.status == "found"}
 
     def places(self, concept: str) -> tuple[Entry, ...]:
         """Return the places that do it, in the order of the file."""
@@ -124,19 +128,22 @@ class _Meeting:
 
     def _pair(self, variant: Variant, other: Variant, remarks: list[str]) -> Faced | None:
         mine = self._files(variant)
+        if not mine:
+            self._miss([self._not_there(variant)])
+            return None
         met, gone = self._there(other)
-        notes = [*remarks, *gone]
-        if not mine or met is None:
-            reasons = gone or [self._say("compare.not-mapped", name=variant.id)]
-            self.missed += [r for r in reasons if r not in self.missed]
+        if met is None:
+            self._miss(gone)
             return None
         theirs = self._files(met)
-        left = mine[0]
-        entries = partner(left.entries, [e for side in theirs for e in side.entries])
-        right = next(side for side in theirs if side.entries[0].path == entries[0].path)
+        left, right = _most_alike(mine, theirs)
+        notes = [*remarks, *gone]
         notes += self._others(variant, mine, left) + self._others(met, theirs, right)
         sides = sorted((left, right), key=lambda side: side.pin[0].name != "tilelang")
         return Faced(sides[0], sides[1], tuple(notes))
+
+    def _miss(self, reasons: list[str]) -> None:
+        self.missed += [reason for reason in reasons if reason not in self.missed]
 
     def _there(self, other: Variant) -> tuple[Variant | None, list[str]]:
         """Return the counterpart, or the next of its bases that these pins have."""
@@ -185,6 +192,12 @@ class _Meeting:
 
     def _say(self, key: str, **args: str) -> str:
         return i18n.text(key, self._lang, **args)
+
+
+def _most_alike(mine: list[Side], theirs: list[Side]) -> tuple[Side, Side]:
+    """Choose the two files that do most of the same; of equals the first of the catalogue."""
+    pairs = [(left, right) for left in mine for right in theirs]
+    return max(pairs, key=lambda pair: len(pair[0].does() & pair[1].does()))
 
 
 # -- saying it -------------------------------------------------------------------------------
