@@ -105,9 +105,17 @@ class Objects:
             raise NotThere(f"{old[:10]} is no ancestor of {new[:10]}: they are on two branches")
         return self._log([f"{old}..{new}"], paths)
 
-    def whole_history(self, new: str, paths: Iterable[str] = ()) -> list[Commit]:
-        """List all commits up to `new` that touch the paths, oldest first."""
-        return self._log([new], paths)
+    def file_history(self, commit: str, path: str) -> list[Commit]:
+        """List the commits up to `commit` that touch one file, across its renames, oldest first."""
+        return self._log(["--follow", commit], [path])
+
+    def has(self, commit: str) -> bool:
+        """Whether the clone has a commit and its folders."""
+        try:
+            self._run(["cat-file", "-e", f"{commit}^{{tree}}"])
+        except NotThere:
+            return False
+        return True
 
     def _log(self, revisions: list[str], paths: Iterable[str]) -> list[Commit]:
         mark = "\x1eCOMMIT\x1f"

@@ -169,7 +169,7 @@ class History:
         _, change, hunk = ranked[0]
         at: dict[int, int] = {}
         order = sorted(before)
-        pairs = _aligned([words[n] for n in order], hunk.added)
+        pairs = aligned_rows([words[n] for n in order], hunk.added)
         for i, j in pairs.items():
             at[order[i]] = hunk.new_at + j
             words[order[i]] = hunk.added[j]
@@ -227,7 +227,7 @@ def _apply(change: FileChange, at: dict[int, int], words: dict[int, str]) -> boo
     for number, numbers in inside.items():
         changed = True
         hunk = change.hunks[number]
-        pairs = _aligned(hunk.removed, hunk.added)
+        pairs = aligned_rows(hunk.removed, hunk.added)
         for n in numbers:
             place = pairs.get(at[n] - hunk.old_at)
             if place is not None:
@@ -238,7 +238,7 @@ def _apply(change: FileChange, at: dict[int, int], words: dict[int, str]) -> boo
     return changed
 
 
-def _aligned(removed: list[str], added: list[str]) -> dict[int, int]:
+def aligned_rows(removed: list[str], added: list[str]) -> dict[int, int]:
     """Pair the lines of two sides of a hunk, 0-based."""
     if not removed or not added or len(removed) * len(added) > 300_000:
         return {}

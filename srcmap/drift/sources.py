@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +15,7 @@ from srcmap.errors import CheckoutError, UsageError
 from srcmap.model import Note
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from srcmap.checkout.objects import Objects
@@ -30,6 +31,34 @@ class Tree(NamedTuple):
     """Its pin, where it is one."""
     side: Side | None
     """Its files; None: only its map is here."""
+
+
+def _clone_folder(lock: Lock, asked: str | None) -> Path | None:
+    """Name the clone that a person named, else the one that git's own configuration leads to."""
+    from srcmap.checkout.objects import clone_of, is_clone
+
+    if asked == "none":
+        return None
+    if asked is not None:
+        folder = Path(asked).expanduser()
+        if not is_clone(folder):
+            raise CheckoutError(f"--history '{asked}': is no git repository", slug="source")
+        return folder
+    found = clone_of(lock.url)
+    return found if found is not None and is_clone(found) else None
+
+
+@contextmanager
+def open_clone(lock: Lock, asked: str | None = None) -> Iterator[Objects | None]:
+    """Open a clone of a repository for a while; None: there is none on this disk."""
+    folder = _clone_folder(lock, asked)
+    if folder is None:
+        yield None
+        return
+    from srcmap.checkout.objects import Objects
+
+    with Objects(folder) as objects:
+        yield objects
 
 
 class Sources:
@@ -108,26 +137,12 @@ class Sources:
         """Open the clone that was named, or the one that git's own configuration leads to."""
         if not self._looked:
             self._looked = True
-            folder = self._clone_folder()
+            folder = _clone_folder(self._lock, self._asked)
             if folder is not None:
                 from srcmap.checkout.objects import Objects
 
                 self._objects = self._stack.enter_context(Objects(folder))
         return self._objects
-
-    def _clone_folder(self) -> Path | None:
-        from srcmap.checkout.objects import clone_of, is_clone
-
-        if self._asked == "none":
-            return None
-        if self._asked is not None:
-            folder = Path(self._asked).expanduser()
-            if not is_clone(folder):
-                message = f"--history '{self._asked}': is no git repository"
-                raise CheckoutError(message, slug="source")
-            return folder
-        found = clone_of(self._lock.url)
-        return found if found is not None and is_clone(found) else None
 
     def history(self, old: Tree, new: Tree) -> History | Note:
         """Give the commits between two versions, or say why they cannot be had."""
