@@ -19,13 +19,13 @@ PACKAGE = ROOT / "srcmap"
 # From the bottom up; a module imports its own layer and those before it.
 LAYERS = (
     ("errors", "model"),
-    ("i18n", "lock", "catalogue", "variantfile", "mapfile", "digest", "cache"),
+    ("i18n", "lock", "catalogue", "variantfile", "mapfile", "digest", "cache", "config"),
     ("checkout",),
     ("parse",),
     ("anatomy",),
     ("locate",),
     ("mapping", "contrast", "evidence", "searching"),
-    ("drift",),
+    ("drift", "cite"),
     ("engines",),
     ("verify",),
     ("render",),

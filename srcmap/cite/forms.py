@@ -1,0 +1,502 @@
+"""How references are written: one small pattern for each form, over text.
+
+`mentions` reads a page from left to right and gives what looks like a reference; which file it
+means, and whether it is one at all, is decided in `find`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from srcmap.cite.page import Page, RegionKind
+
+Span = tuple[int, int]
+Range = tuple[Span, Span]
+"""The places of the first and of the last number of a range; the same place twice for one line."""
+
+EXTENSIONS = (
+    "py|pyi|pyx|ipynb|cc|cpp|cxx|hpp|hxx|cuh|cu|c|h|inl|inc|md|markdown|mdx|rst|txt|toml|yaml|yml"
+    "|json|cfg|ini|sh|bash|bat|ps1|cmake|tex|html|css|js|mjs|ts|tsx|rs|go|java|kt|swift|rb|lua"
+    "|proto|mlir|ll|td|csv|xml|asm|scm|lock|diff|patch|in|S|m|mm|jl|f90"
+)
+_CHAR = r"(?:[A-Za-z0-9_.+@~%\-]|\\_)"
+_NOT_AFTER = r"(?<![A-Za-z0-9_.+@~%/\\\-])"
+_N = r"\d{1,7}"
+_END = r"(?![\d_A-Za-z]|\.\d)"
+_DASH = r"(?:\s?(?:--?|[–—‐‑−~～]|至|到)\s?|\s+to\s+|\s+through\s+)"
+_R = rf"(?P<a>{_N})(?:{_DASH}L?(?P<b>{_N}))?{_END}"
+_CLOSE = r"[`*\"'\]”’』]{0,4}"
+_WRAP = r"(?:\r?\n[ \t>#*]*)?"
+
+_COLON = re.compile(rf"{_CLOSE}[ \t]?{_WRAP}(?P<mark>:[ \t]?{_WRAP}|：)L?{_R}(?::\d+{_END})?")
+_MORE = re.compile(rf"(?:,|、|，|;)(?P<space>[ \t]?)L?{_R}")
+_HASH = re.compile(rf"(?:\?plain=1)?#L?(?P<a>{_N})(?:C\d+)?(?:-L?(?P<b>{_N})(?:C\d+)?)?(?![\w])")
+_LEAD = (
+    rf"{_CLOSE}\s?[,，]?\s?[(（\[]?\s?(?:at|on|in|around|near|里的|中的|里|中|的|在)?\s?(?:the\s)?"
+)
+_L = re.compile(
+    rf"{_CLOSE}(?:[,，]?\s|[ \t]?[(（\[]|:)\s?#?L(?P<a>{_N})(?:C\d+)?"
+    rf"(?:\s?(?:--?|[–—])\s?L?(?P<b>{_N})(?:C\d+)?)?(?![\w])"
+)
+_WORD = re.compile(rf"(?:lines?|Lines?|LINES?|ll?\.|行)[ \t~]*{_WRAP}{_R}")
+_ZH = re.compile(
+    rf"第\s?{_WRAP}(?P<a>{_N})\s?(?:行\s?(?:--?|[–—~～]|至|到)\s?第?\s?(?P<c>{_N})\s?行"
+    rf"|(?:(?:--?|[–—‐‑−~～]|至|到)\s?第?\s?(?P<b>{_N}))?(?P<list>(?:\s?[、,，和与及]\s?{_N}"
+    rf"(?:\s?[-–—]\s?{_N})?)*)\s?行)"
+)
+_ZH_BARE = re.compile(rf"(?P<a>{_N})\s?(?:(?:--?|[–—‐‑−~～]|至|到)\s?(?P<b>{_N}))?\s?行(?!业|列)")
+_AND = re.compile(rf"\s?(?:,|、|，|and|&|和|与|及|,\s?and)\s?(?:lines?\s?)?{_R}(?!\s?[%°A-Za-z])")
+_LEADING = re.compile(_LEAD)
+
+SAME = re.compile(
+    r"(?:同一?(?:份|个)?文件|该文件|此文件|(?:[Tt]he )?[Ss]ame file|[Ii]bid\.?|上述文件"
+    r"|同一?(?:份|个)?文档|(?:[Tt]he )?[Ss]ame document)[`*]{0,2}\s?[,，:：]?\s?(?:的|中|里)?\s?[(（「“]?\s?"  # noqa: E501
+)
+_SECTION_NUMBER = r"\d+(?:\.\d+)*"
+_SECTION = re.compile(
+    rf"(?P<en>(?:[Ss]ections?|[Ss]ec\.|§)[ \t~]*(?P<e>{_SECTION_NUMBER}))"
+    rf"|第\s?(?P<z>{_SECTION_NUMBER}|[一二三四五六七八九十]+)\s?节"
+    rf"|(?<![\d.])(?P<n>\d+(?:\.\d+)+)\s?(?:小)?节"
+)
+_SECTION_AFTER = re.compile(rf"{_CLOSE}[,，]?\s*(?:的|中|里)?\s?[(（]?\s?(?:{_SECTION.pattern})")
+_TITLE_AFTER = re.compile(
+    rf"{_CLOSE}\s?[,，]?\s?(?:的|中|里)?\s?[「“\"](?P<t>{_SECTION_NUMBER}[\s、.][^」”\"\n]{{1,60}})[」”\"]"
+)
+_TITLE_HERE = re.compile(rf"[「“\"]?(?P<t>{_SECTION_NUMBER}[\s、.][^」”\"\n]{{1,60}})[」”\"]")
+_OF = re.compile(r"[`*]{0,2}\s+(?:of|in|from)\s+(?:the\s+)?(?:file\s+)?[`*\"]{0,3}")
+_ALSO = re.compile(
+    r"\s*(?:另有|另见|另外|参见|还有|也见|亦见|[Ss]ee also|[Aa]lso|[Cc]f\.?|[Ss]ee,? too)"
+)
+_DOCUMENT = re.compile(r"\.(?:md|markdown|mdx|rst|txt|tex|ipynb)\Z", re.IGNORECASE)
+_TRAILING = ".,;:!?*_'\""
+
+
+class Mention(NamedTuple):
+    """Something written like a reference, or like the name of a file."""
+
+    kind: Literal["file", "url", "lines", "section", "repo"]
+    first: int
+    last: int
+    """Of the reference: path and numbers, as characters; half open."""
+    name: Span | None = None
+    """The path, or the URL."""
+    ranges: tuple[Range, ...] = ()
+    section: str = ""
+    region: RegionKind | None = None
+    same: bool = False
+    """After words such as "same file"."""
+    also: bool = False
+    """In brackets that begin with "see also"."""
+    joined: bool = False
+    """Follows another reference with nothing but a comma or an "and" between."""
+    include: bool = False
+
+
+class Reader:
+    """Patterns for the names of one shelf; names with blanks and without suffix are its own."""
+
+    def __init__(
+        self, names: Iterable[str] = (), aliases: Iterable[str] = (), repos: Iterable[str] = ()
+    ) -> None:
+        plain = re.compile(rf"{_CHAR}*\.(?:{EXTENSIONS})\Z")
+        odd = sorted({n for n in names if not plain.match(n)}, key=len, reverse=True)
+        spaced = [re.escape(n) for n in odd if not re.fullmatch(r"[A-Za-z0-9_.+@~%\-]*", n)]
+        bare = [re.escape(n) for n in odd if re.fullmatch(r"[A-Z][A-Za-z]{3,}", n)]
+        parts = [
+            r"(?P<url>https?://[^\s<>\"'`|，。；、（）「」【】《》\\^{}\[\]]+)",
+            rf"(?P<spaced>{_NOT_AFTER}(?:{_CHAR}*/)*(?:{'|'.join(spaced)}))" if spaced else "",
+            rf"(?P<bare>{_NOT_AFTER}(?:{'|'.join(bare)})(?=[:#]L?\d))" if bare else "",
+            rf"(?P<path>{_NOT_AFTER}(?:{_CHAR}*/(?:{_CHAR}|/)*"  # noqa: ISC004
+            rf"|{_CHAR}*[A-Za-z0-9_]\.(?:{EXTENSIONS})(?![A-Za-z0-9_]|\.[A-Za-z0-9])))",
+            rf"(?P<lines>(?<![A-Za-z])(?:[Ll]ines?|LINES?)[ \t~]*{_WRAP}(?=\d))",
+            r"(?P<zh>第(?=\s?(?:\r?\n[ \t>#*]*)?\d[^\n]{0,30}?行))",
+            rf"(?P<colon>(?<![\w:\])}}.'\"])[:：](?=L?{_N}{_END}))",
+            rf"(?P<ell>(?<![A-Za-z0-9_#./:\-])L(?={_N}(?![A-Za-z0-9_.])))",
+            rf"(?P<section>{_SECTION.pattern.replace('?P<', '?P<s_')})",
+            rf"(?P<alias>(?:{_any(aliases)})(?=\s?(?:的|中|里)?\s?(?:第|§|\d|[Ss]ec)))"
+            if aliases
+            else "",
+            rf"(?P<repo>(?<![A-Za-z0-9_/.-])(?:{_any(repos)})(?![A-Za-z0-9_/.-]))" if repos else "",
+        ]
+        self._anchor = re.compile("|".join(part for part in parts if part))
+
+    def mentions(self, page: Page, *, fences: bool = False) -> Iterator[Mention]:
+        """Yield what is written like a reference, in order."""
+        yield from sorted(self._all(page, fences=fences), key=lambda m: (m.first, m.last))
+
+    def _all(self, page: Page, *, fences: bool) -> Iterator[Mention]:
+        text, at, last_end = page.text, 0, -1
+        for include in page.includes:
+            (first, last), ranges = include
+            end = max([last, *(r[1][1] for r in ranges)])
+            yield Mention("file", first, end, (first, last), ranges, include=True)
+        while True:
+            match = self._anchor.search(text, at)
+            if match is None:
+                return
+            region = page.region_at(match.start())
+            kind = region.kind if region else None
+            if kind == "skip" and region is not None:
+                at = region.last
+                continue
+            if kind == "fence" and region is not None and not fences:
+                at = self._next_comment(page, region.first, match.start(), region.last)
+                continue
+            found = self._mention(page, match, kind, last_end)
+            if found is None:
+                at = max(match.end(), match.start() + 1)
+                continue
+            yield found
+            at = max(found.last, match.start() + 1)
+            if found.ranges or found.section:
+                last_end = found.last
+
+    @staticmethod
+    def _next_comment(page: Page, first: int, at: int, end: int) -> int:
+        nexts = (r.first for r in page.regions_in(max(first, at), end) if r.kind == "comment")
+        return next(nexts, end)
+
+    def _mention(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
+    ) -> Mention | None:
+        kind = match.lastgroup or ""
+        kind = next((k for k in ("url", "spaced", "bare", "path", "lines", "zh", "colon", "ell",
+                                 "section", "alias", "repo")
+                     if match.groupdict().get(k) is not None), kind)  # fmt: skip
+        if region == "comment" and kind not in ("lines", "zh"):
+            return None
+        read = getattr(self, f"_{kind}")
+        found: Mention | None = read(page, match, region, last_end)
+        return found
+
+    # -- files -----------------------------------------------------------------------------
+
+    def _url(self, page: Page, match: re.Match[str], region: RegionKind | None, _: int) -> Mention:
+        first, last = match.span("url")
+        text = page.text
+        while last > first and (
+            text[last - 1] in _TRAILING
+            or (
+                text[last - 1] == ")"
+                and text.count("(", first, last) < text.count(")", first, last)
+            )
+        ):
+            last -= 1
+        hash_at = text.find("#", first, last)
+        ranges: tuple[Range, ...] = ()
+        if hash_at >= 0:
+            lines = re.compile(rf"#L?(?:ines-)?({_N})(?:C\d+)?(?:[-:]L?({_N})(?:C\d+)?)?\Z")
+            found = lines.match(text, hash_at, last)
+            if found:
+                one = found.span(1)
+                ranges = ((one, found.span(2) if found[2] else one),)
+        return Mention("url", first, last, (first, last), ranges, region=region)
+
+    def _path(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, _: int
+    ) -> Mention | None:
+        first, last = match.span()
+        text = page.text
+        while last > first and text[last - 1] in ".@~%+-":
+            last -= 1
+        if last <= first or not re.search(r"[A-Za-z0-9]", text[first:last]):
+            return None
+        if text[first:last].startswith(("//", "..")) and "/" not in text[first + 2 : last]:
+            return None
+        first, last = self._unwrapped(text, first, last)
+        return self._with_place(page, first, last, region)
+
+    _spaced = _path
+    _bare = _path
+
+    @staticmethod
+    def _unwrapped(text: str, first: int, last: int) -> Span:
+        """Go on over a line break inside a path: it ends with a slash and a name follows."""
+        if text[last - 1] != "/":
+            return (first, last)
+        more = re.compile(
+            rf"\r?\n[ \t]*(?:[>#*][ \t]*)?({_CHAR}(?:{_CHAR}|/)*\.(?:{EXTENSIONS})(?![A-Za-z0-9_]))"
+        ).match(text, last)
+        return (first, more.end()) if more and "/" not in more[1] else (first, last)
+
+    def _with_place(self, page: Page, first: int, last: int, region: RegionKind | None) -> Mention:
+        text = page.text
+        also = _in_also(text, first)
+        ranges = _ranges_after(text, last, region)
+        if ranges:
+            end = max(r[1][1] for r in ranges)
+            behind = (
+                _SECTION_AFTER.match(text, end) if _DOCUMENT.search(text, first, last) else None
+            )
+            number = next((behind[g] for g in ("e", "z", "n") if behind[g]), "") if behind else ""
+            return Mention("file", first, end, (first, last), ranges, number, region, also=also)
+        document = _DOCUMENT.search(text, first, last) is not None
+        section = _SECTION_AFTER.match(text, last) if document else None
+        if section:
+            group = next(g for g in ("e", "z", "n") if section[g])
+            return Mention("file", first, section.end(group), (first, last),
+                           section=section[group], region=region, also=also)  # fmt: skip
+        title = _TITLE_AFTER.match(text, last) if document else None
+        if title:
+            return Mention("file", first, title.end("t"), (first, last),
+                           section=title["t"].strip(), region=region, also=also)  # fmt: skip
+        return Mention("file", first, last, (first, last), region=region, also=also)
+
+    # -- lines of a file named elsewhere -----------------------------------------------------
+
+    def _lines(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
+    ) -> Mention | None:
+        found = _WORD.match(page.text, match.start())
+        if found is None:
+            return None
+        ranges = _listed(page.text, found)
+        return self._of_file(page, match.start(), ranges, region, last_end)
+
+    def _zh(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
+    ) -> Mention | None:
+        found = _ZH.match(page.text, match.start())
+        if found is None:
+            return None
+        return self._of_file(page, match.start(), _chinese(page.text, found), region, last_end)
+
+    def _ell(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
+    ) -> Mention | None:
+        pattern = re.compile(
+            rf"L(?P<a>{_N})(?:C\d+)?(?:\s?[-–—]\s?L?(?P<b>{_N})(?:C\d+)?)?(?![\w.])"
+        )
+        found = pattern.match(page.text, match.start())
+        same = _after_same(page.text, match.start())
+        if found is None or not (same or found["b"] or len(found["a"]) > 1):
+            return None
+        ranges = (_range(found),)
+        joined = _is_joined(page.text, last_end, match.start())
+        end = ranges[-1][1][1]
+        return Mention("lines", match.start(), end, None, ranges, region=region,
+                       same=same, joined=joined)  # fmt: skip
+
+    def _colon(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
+    ) -> Mention | None:
+        text, first = page.text, match.start()
+        found = re.compile(rf"[:：]L?{_R}").match(text, first)
+        if found is None:
+            return None
+        same = _after_same(text, first)
+        joined = _is_joined(text, last_end, first)
+        alone = (
+            region == "code"
+            and text[first - 1] == "`"
+            and text[found.end() : found.end() + 1] in "`,"
+        )
+        bracketed = text[first - 1] in "(（" and text[found.end() : found.end() + 1] in (
+            ")",
+            "）",
+            ",",
+            "，",
+        )
+        if not (same or joined or alone or bracketed):
+            return None
+        ranges = (_range(found), *_more(text, found.end(), region))
+        return Mention("lines", first, ranges[0][1][1] if len(ranges) == 1 else ranges[-1][1][1],
+                       None, ranges, region=region, same=same, joined=joined)  # fmt: skip
+
+    def _of_file(
+        self, page: Page, start: int, ranges: tuple[Range, ...],
+        region: RegionKind | None, last_end: int,
+    ) -> Mention | None:  # fmt: skip
+        """`line 24 of a.py` names its file behind it; else the file was named before."""
+        text = page.text
+        first, last = ranges[0][0][0], ranges[-1][1][1]
+        of = _OF.match(text, last)
+        if of and region != "comment":
+            path = self._anchor.match(text, of.end())
+            if path and (path.groupdict().get("path") or path.groupdict().get("spaced")):
+                begin, end = path.span()
+                while end > begin and text[end - 1] in _TRAILING:
+                    end -= 1
+                return Mention("file", first, end, (begin, end), ranges, region=region)
+        same = _after_same(text, start)
+        joined = _is_joined(text, last_end, start)
+        return Mention("lines", first, last, None, ranges, region=region, same=same, joined=joined)
+
+    # -- sections --------------------------------------------------------------------------
+
+    def _section(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, _: int
+    ) -> Mention | None:
+        text = page.text
+        group = next(g for g in ("s_e", "s_z", "s_n") if match[g])
+        first, last = match.span(group)
+        of = _OF.match(text, match.end())
+        if of:
+            path = self._anchor.match(text, of.end())
+            if path and any(path.groupdict().get(k) for k in ("path", "spaced")):
+                end = path.end()
+                while text[end - 1] in _TRAILING:
+                    end -= 1
+                return Mention("file", first, end, (path.start(), end), section=match[group],
+                               region=region)  # fmt: skip
+            alias = self.alias_at(text, of.end())
+            if alias:
+                return Mention("section", first, alias[1], alias, section=match[group],
+                               region=region)  # fmt: skip
+        same = _after_same(text, match.start())
+        return Mention("section", first, last, None, section=match[group], region=region, same=same)
+
+    def alias_at(self, text: str, at: int) -> Span | None:
+        """Find the name of a document at an offset."""
+        for name in self.aliases:
+            if text.startswith(name, at):
+                return (at, at + len(name))
+        return None
+
+    aliases: tuple[str, ...] = ()
+
+    def _alias(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, _: int
+    ) -> Mention | None:
+        found = re.compile(
+            rf"\s?(?:的|中|里)?\s?(?:{_SECTION.pattern}|(?P<p>\d+(?:\.\d+)+))"
+        ).match(page.text, match.end())
+        if found is None:
+            return None
+        group = next(g for g in ("e", "z", "n", "p") if found[g])
+        return Mention("section", match.start(), found.end(group), match.span(),
+                       section=found[group], region=region)  # fmt: skip
+
+    def _repo(
+        self, _page: Page, match: re.Match[str], region: RegionKind | None, _: int
+    ) -> Mention:
+        return Mention("repo", *match.span(), match.span(), region=region)
+
+
+def _any(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+def titles(page: Page) -> Iterator[Mention]:
+    """Yield quoted headings after "same file": 同文件「5.2 ...」."""
+    for match in SAME.finditer(page.text):
+        found = _TITLE_HERE.match(page.text, match.end())
+        if found and page.text[match.end() - 1 : match.end()] in '「“"':
+            yield Mention("section", *found.span("t"), None, section=found["t"].strip(), same=True)
+
+
+def _in_also(text: str, at: int) -> bool:
+    """Whether it stands in brackets that begin with "see also"."""
+    depth = 0
+    for index in range(at - 1, max(at - 400, -1), -1):
+        char = text[index]
+        if char in ")）":
+            depth += 1
+        elif char in "(（":
+            if depth == 0:
+                return _ALSO.match(text, index + 1) is not None
+            depth -= 1
+    return False
+
+
+def _after_same(text: str, at: int) -> bool:
+    head = text[max(at - 40, 0) : at]
+    found = next(reversed([*SAME.finditer(head)]), None)
+    return found is not None and found.end() >= len(head.rstrip(" \n\t`（(:："))
+
+
+_JOIN = re.compile(
+    r"[`*\s)）\]]*(?:,|，|、|;|；|/|\band\b|&|\+|与|和|及|以及|\bto\b|,\s*and)?\s*(?:lines?\s|第)?[`*\s(（]*\Z"
+)
+
+
+def _is_joined(text: str, last_end: int, at: int) -> bool:
+    if last_end < 0 or not 0 <= at - last_end <= 14:
+        return False
+    between = text[last_end:at]
+    return bool(_JOIN.match(between)) and between.strip("`* \t\r\n") != ""
+
+
+def _range(match: re.Match[str]) -> Range:
+    one = match.span("a")
+    return (one, match.span("b") if match["b"] else one)
+
+
+def _ranges_after(text: str, at: int, region: RegionKind | None) -> tuple[Range, ...]:
+    """Read the lines that are written behind a path."""
+    hashed = _HASH.match(text, at)
+    if hashed and "L" in hashed[0]:
+        return (_range(hashed),)
+    colon = _COLON.match(text, at)
+    if colon and _is_place(text, colon, region):
+        return (_range(colon), *_more(text, colon.end(), region))
+    ell = _L.match(text, at)
+    if ell:
+        return (_range(ell), *_ells(text, ell.end()))
+    lead = _LEADING.match(text, at)
+    begin = lead.end() if lead else at
+    for pattern, ranges in ((_WORD, _listed), (_ZH, _chinese)):
+        found = pattern.match(text, begin)
+        if found and not found[0].startswith("行"):
+            return ranges(text, found)
+    bare = _ZH_BARE.match(text, begin)
+    if bare and begin > at:
+        return (_range(bare),)
+    return ()
+
+
+def _ells(text: str, at: int) -> Iterator[Range]:
+    more = re.compile(rf"\s?(?:,|、|and|和|与)\s?L(?P<a>{_N})(?:\s?[-–—]\s?L?(?P<b>{_N}))?(?!\w)")
+    while match := more.match(text, at):
+        yield _range(match)
+        at = match.end()
+
+
+_UNIT = re.compile(r"\s?(?:个|条|种|次|段|项|处|步|类|张|份|位|字|倍|年|月|日|%|％|[A-Za-z])")
+
+
+def _is_place(text: str, match: re.Match[str], region: RegionKind | None) -> bool:
+    """Whether a number behind a colon is a line: `a.py: 12 files` is a sentence."""
+    mark = match["mark"]
+    if len(mark) > 1 and region != "code":
+        return "\n" in mark and match["b"] is not None
+    return not (mark == "：" and _UNIT.match(text, match.end()))
+
+
+def _more(text: str, at: int, region: RegionKind | None) -> tuple[Range, ...]:
+    """Read the ranges behind the first: `:19-24,50-52`."""
+    found: list[Range] = []
+    while match := _MORE.match(text, at):
+        sure = not match["space"] or region == "code" or match["b"]
+        if not sure or _UNIT.match(text, match.end()):
+            break
+        found.append(_range(match))
+        at = match.end()
+    return tuple(found)
+
+
+def _listed(text: str, match: re.Match[str]) -> tuple[Range, ...]:
+    """Read `lines 12, 15 and 20-30`."""
+    found, at = [_range(match)], match.end()
+    plural = "ines" in match[0] or "INES" in match[0]
+    while plural and (more := _AND.match(text, at)):
+        found.append(_range(more))
+        at = more.end()
+    return tuple(found)
+
+
+def _chinese(text: str, match: re.Match[str]) -> tuple[Range, ...]:
+    """Read 第 12、15–20 行, and 第 3 行到第 5 行."""
+    one = match.span("a")
+    if match["c"]:
+        return ((one, match.span("c")),)
+    found: list[Range] = [(one, match.span("b") if match["b"] else one)]
+    first, last = match.span("list")
+    for more in re.compile(rf"({_N})(?:\s?[-–—]\s?({_N}))?").finditer(text, first, last):
+        start = more.span(1)
+        found.append((start, more.span(2) if more[2] else start))
+    return tuple(found)

@@ -1,0 +1,606 @@
+"""A citation and what the document says about it -> a verdict, the first in order that applies.
+
+`ok` speaks of the place alone: that what the document shows or names stands on those lines. What
+the document claims about it is for people to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from srcmap.cite.compare import norm
+from srcmap.cite.find import with_target
+from srcmap.cite.nouns import Candidate, Judged
+from srcmap.model import Lines, Note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from srcmap.cite.compare import FileText
+    from srcmap.cite.evidence import Concepts, Evidence, Quote
+    from srcmap.cite.nouns import Citation, Place, Verdict
+    from srcmap.cite.shelf import Shelf, Tree
+    from srcmap.mapfile import Entry
+
+_TELLING = 14
+"""Quoted text shorter than this, found elsewhere, proves nothing."""
+_SHOWN = 5
+"""How many candidates are given."""
+
+
+class Finding(NamedTuple):
+    """What comparing said: whether the place agrees, and where the right one is."""
+
+    agrees: bool
+    reason: Note
+    candidates: tuple[Candidate, ...] = ()
+
+
+class Judge:
+    """Judges citations against the pins of a shelf."""
+
+    def __init__(self, shelf: Shelf, concepts: Concepts) -> None:
+        self._shelf, self._concepts = shelf, concepts
+
+    def judge(
+        self, document: str, citation: Citation, evidence: Evidence, digest: str | None = None
+    ) -> Judged:
+        """Give the verdict on one citation; `digest` is what the record says of its lines."""
+        advice = () if citation.plain else (Note("cite.advice.plain"),)
+        early = self._before_looking(citation)
+        if early is not None:
+            verdict, reason = early
+            return Judged(document=document, citation=citation, verdict=verdict, judged_at=None,
+                          reason=reason, warnings=advice)  # fmt: skip
+        citation = self.settled(citation, evidence)
+        if len(citation.options) > 1:
+            return self._ambiguous(document, citation, advice)
+        place = citation.options[0] if citation.options else None
+        tree, flags = self._tree(citation, place)
+        if place is None or tree is None or not tree.has(place.path):
+            return self._no_file(document, citation, place, tree, flags, advice)
+        judged = self._in_file(document, citation, evidence, tree, place.path, digest)
+        more = (*judged.warnings, *advice)
+        return _with(judged, flags=flags, warnings=more)
+
+    def scanned(self, document: str, citation: Citation, evidence: Evidence) -> Judged:
+        """Say which file is meant, and no more: what `scan` shows."""
+        citation = self.settled(citation, evidence)
+        place = citation.options[0] if len(citation.options) == 1 else None
+        tree, flags = self._tree(citation, place)
+        return Judged(document=document, citation=citation, verdict="plausible", flags=flags,
+                      judged_at=tree.label if tree else None, reason=Note("cite.reason.scanned"))  # fmt: skip  # noqa: E501
+
+    # -- what needs no file --------------------------------------------------------------
+
+    @staticmethod
+    def _before_looking(citation: Citation) -> tuple[Verdict, Note] | None:
+        if citation.foreign:
+            name = citation.options[0].repo if citation.options else citation.target.pin or ""
+            return "unknown-repo", Note("cite.reason.unknown-repo", {"name": name})
+        if citation.pinned == "branch":
+            return "unpinned", Note("cite.reason.unpinned", {"name": citation.target.pin or ""})
+        lines = citation.target.lines
+        if lines is not None and (lines.first < 1 or lines.last < lines.first):
+            return "malformed", Note("cite.reason.malformed", {"lines": str(lines)})
+        return None
+
+    def _tree(self, citation: Citation, place: Place | None) -> tuple[Tree | None, tuple[str, ...]]:
+        """Choose the pin to judge at: the one asked for, else the one named, else the current."""
+        if place is None or place.repo not in self._shelf.locks:
+            return None, ()
+        named = citation.target.pin
+        lock, default = self._shelf.locks[place.repo], self._shelf.default(place.repo)
+        if named is None:
+            return default, ()
+        tree = self._shelf.tree(place.repo, named)
+        pin = lock.find(named)
+        if pin is None:
+            return default, ("no-such-pin", "other-pin")
+        if place.repo in self._shelf.chosen and default is not None:
+            return default, (() if default.pin.version == named else ("other-pin",))
+        if tree is None:
+            return default, ("not-synced", "other-pin")
+        from srcmap.lock.nouns import matches
+
+        covered = not tree.checkout.partial or tree.has(place.path) or (
+            bool(pin.covers) and matches(place.path, pin.covers)
+        )  # fmt: skip
+        if not covered:
+            return default, ("partial", "other-pin")
+        return tree, ()
+
+    # -- which file ----------------------------------------------------------------------
+
+    def settled(self, citation: Citation, evidence: Evidence) -> Citation:
+        """Choose between several files by what stands in them; else the nearest of "same file"."""
+        options = citation.options
+        if len(options) < 2:
+            return citation
+        agreeing = [p for p in options if self._agrees(citation, evidence, p)]
+        if len(agreeing) == 1 or (agreeing and citation.rule in ("continuation", "comment")):
+            return with_target(citation, agreeing[0])
+        if citation.same:
+            return with_target(citation, options[0])
+        return citation
+
+    def _agrees(self, citation: Citation, evidence: Evidence, place: Place) -> bool:
+        tree, _ = self._tree(citation, place)
+        text = self._shelf.file(tree, place.path) if tree else None
+        lines = citation.target.lines
+        if tree is None or text is None or lines is None or lines.last > text.size:
+            return False
+        found = self._compare(tree, place.path, text, lines, evidence)
+        return found is not None and found.agrees
+
+    def _ambiguous(self, document: str, citation: Citation, advice: tuple[Note, ...]) -> Judged:
+        candidates = tuple(
+            Candidate(path=p.path, repo=p.repo, lines=citation.target.lines,
+                      why=Note("cite.why.same-name"))
+            for p in citation.options[:_SHOWN]
+        )  # fmt: skip
+        names = ", ".join(f"{p.repo}:{p.path}" for p in citation.options[:_SHOWN])
+        reason = Note(
+            "cite.reason.ambiguous", {"count": str(len(citation.options)), "names": names}
+        )
+        return Judged(document=document, citation=citation, verdict="ambiguous", judged_at=None,
+                      reason=reason, candidates=candidates, warnings=advice)  # fmt: skip
+
+    # -- no such file --------------------------------------------------------------------
+
+    def _no_file(
+        self, document: str, citation: Citation, place: Place | None, tree: Tree | None,
+        flags: tuple[str, ...], advice: tuple[Note, ...],
+    ) -> Judged:  # fmt: skip
+        path = place.path if place else citation.written
+        found = tuple(self._elsewhere(path, place, tree, citation.target.lines))
+        at = tree.label if tree else ""
+        reason = Note("cite.reason.no-such-file", {"path": path, "pin": at})
+        return Judged(document=document, citation=citation, verdict="no-such-file",
+                      judged_at=tree.label if tree else None, reason=reason, flags=flags,
+                      candidates=found[:_SHOWN], warnings=advice)  # fmt: skip
+
+    def _elsewhere(  # noqa: C901
+        self, path: str, place: Place | None, tree: Tree | None, lines: Lines | None
+    ) -> Iterable[Candidate]:
+        """Propose where a file went: same bytes, same name, another pin or repository."""
+        seen: set[tuple[str, str]] = set()
+
+        def propose(repo: str, found: str, why: str, **args: str) -> Iterable[Candidate]:
+            if (repo, found) not in seen:
+                seen.add((repo, found))
+                yield Candidate(
+                    path=found, repo=repo, lines=lines, why=Note(f"cite.why.{why}", args)
+                )
+
+        name = path.rpartition("/")[2]
+        if place is not None and tree is not None:
+            for other in self._shelf.trees(place.repo):
+                blob = other.blobs.get(path)
+                moved = [p for p, b in tree.blobs.items() if b == blob] if blob else []
+                for found in moved:
+                    yield from propose(place.repo, found, "renamed", pin=other.pin.version)
+            for found in sorted(tree.ending(name), key=lambda p: -_shared(p, path))[:3]:
+                yield from propose(place.repo, found, "moved")
+            for other in self._shelf.trees(place.repo):
+                if path in other.blobs:
+                    yield from propose(place.repo, path, "other-pin", pin=other.pin.version)
+        for repo in self._shelf.locks:
+            there = self._shelf.look_up(repo, path) or self._shelf.look_up(repo, name)
+            for found in sorted(there, key=lambda p: -_shared(p, path))[:3]:
+                yield from propose(repo, found, "other-repo", name=repo)
+        yield from self._similar(name, place, propose)
+
+    def _similar(self, name: str, place: Place | None, propose: object) -> Iterable[Candidate]:
+        from rapidfuzz import fuzz, process
+
+        repos = [place.repo] if place and place.repo in self._shelf.locks else [*self._shelf.locks]
+        for repo in [*repos, *(r for r in self._shelf.locks if r not in repos)]:
+            tree = self._shelf.default(repo)
+            if tree is None or not name:
+                continue
+            names = {p.rpartition("/")[2]: p for p in tree.blobs}
+            near = process.extract(name, names.keys(), scorer=fuzz.ratio, limit=2, score_cutoff=80)
+            stem = name.rpartition(".")[0]
+            holding = [n for n in names if len(stem) > 7 and stem in n][:2]
+            for found in [*holding, *(n for n, *_ in near)]:
+                yield from propose(repo, names[found], "similar")  # type: ignore[operator]
+
+    # -- in the file ---------------------------------------------------------------------
+
+    def _in_file(
+        self, document: str, citation: Citation, evidence: Evidence, tree: Tree, path: str,
+        digest: str | None,
+    ) -> Judged:  # fmt: skip
+        text = self._shelf.file(tree, path)
+        lines, section = citation.target.lines, citation.target.section
+        base = Judged(document=document, citation=citation, verdict="plausible",
+                      judged_at=tree.label, reason=Note("cite.reason.plausible"))  # fmt: skip
+        if text is None:
+            return _with(base, reason=Note("cite.reason.folder"))
+        place = _section_place(text, section) if section else None
+        if section and place is None:
+            return self._no_section(base, text, section, path)
+        base = _with(base, warnings=tuple(_lacking(text, evidence)))
+        if lines is None:
+            return self._whole(base, tree, path, text, evidence, place)
+        if lines.last > text.size:
+            moved = tuple(self._moved(citation, tree, path, text, digest))
+            right = (*moved, *self._right(tree, path, text, evidence, place))[:_SHOWN]
+            reason = Note("cite.reason.out-of-range",
+                          {"lines": str(lines), "size": str(text.size), "path": path})  # fmt: skip
+            return _with(base, verdict="out-of-range", reason=reason, candidates=right)
+        if text.blank(lines):
+            moved = tuple(self._moved(citation, tree, path, text, digest))
+            right = (*moved, *self._right(tree, path, text, evidence, place))[:_SHOWN]
+            return _with(base, verdict="blank", reason=Note("cite.reason.blank"), candidates=right)
+        base = _with(base, digest=text.digest(lines))
+        digest = digest or self._as_named(citation, tree, path)
+        found = self._compared(tree, path, text, lines, evidence, place, digest)
+        if found is None:
+            return base
+        if found.agrees:
+            return _with(base, verdict="ok", reason=found.reason)
+        right = found.candidates or self._right(tree, path, text, evidence, place)
+        return _with(base, verdict="off", reason=found.reason, candidates=right[:_SHOWN])
+
+    def _as_named(self, citation: Citation, tree: Tree, path: str) -> str | None:
+        """Give the digest of the lines at the pin that is named, when judged at another."""
+        named, lines = citation.target.pin, citation.target.lines
+        other = self._shelf.tree(tree.lock.name, named) if named else None
+        if other is None or other is tree or lines is None:
+            return None
+        text = self._shelf.file(other, path)
+        if text is None or lines.last > text.size or text.blank(lines):
+            return None
+        return text.digest(lines)
+
+    def _no_section(self, base: Judged, text: FileText, section: str, path: str) -> Judged:
+        head = section.partition(".")[0]
+        near = [
+            Candidate(
+                path=path, lines=Lines(line, line), why=Note("cite.why.heading", {"title": title})
+            )
+            for line, _, title in text.headings
+            if re.match(rf"{re.escape(head)}(?!\d)", title)
+        ]
+        reason = Note("cite.reason.no-section", {"section": section, "path": path})
+        return _with(base, verdict="out-of-range", reason=reason, candidates=tuple(near[:_SHOWN]))
+
+    def _whole(
+        self, base: Judged, tree: Tree, path: str, text: FileText, evidence: Evidence,
+        place: Lines | None,
+    ) -> Judged:  # fmt: skip
+        """A file or a section: it agrees when something of the sentence stands in it."""
+        lines = place or Lines(1, text.size)
+        if place is not None:
+            title = text.lines[place.first - 1]
+            shown = re.sub(r"\A[\d.]+\W*", "", base.citation.target.section or "")
+            if shown and norm(shown) in norm(title):
+                return _with(
+                    base,
+                    verdict="ok",
+                    reason=Note("cite.reason.heading", {"title": title.strip("# ")}),
+                )
+        for name in evidence.names:
+            hits = text.word(name.rpartition(".")[2].rpartition("::")[2])
+            if any(lines.first <= n <= lines.last for n in hits):
+                return _with(base, verdict="ok", reason=Note("cite.reason.name", {"name": name}))
+        for quote in evidence.quotes:
+            if quote.prose and any(text.find_elided(line) for line in quote.lines):
+                return _with(base, verdict="ok", reason=Note("cite.reason.quote"))
+        entries = self._shelf.entries(tree, path)
+        named = next((e for c in evidence.concepts for e in entries if e.concept == c), None)
+        if named and named.lines and named.lines.overlap(lines):
+            return _with(
+                base, verdict="ok", reason=Note("cite.reason.concept", {"name": named.concept})
+            )
+        return base
+
+    # -- comparing -----------------------------------------------------------------------
+
+    def _compared(
+        self, tree: Tree, path: str, text: FileText, lines: Lines, evidence: Evidence,
+        place: Lines | None, digest: str | None,
+    ) -> Finding | None:  # fmt: skip
+        if place is not None and not (place.first <= lines.first and lines.last <= place.last):
+            reason = Note("cite.reason.section-elsewhere", {"lines": str(place)})
+            right = Candidate(path=path, lines=place, why=Note("cite.why.section"), proven=True)
+            return Finding(False, reason, (right,))
+        found = self._compare(tree, path, text, lines, evidence)
+        if digest and (found is None or found.agrees):
+            return _by_digest(path, text, lines, digest) if found is None else found
+        if found is None and place is not None:
+            return Finding(True, Note("cite.reason.in-section"))
+        return found
+
+    def _compare(
+        self, tree: Tree, path: str, text: FileText, lines: Lines, evidence: Evidence
+    ) -> Finding | None:
+        """Ask the evidence in order: a named concept, quoted text, names."""
+        concept = self._by_concept(tree, path, text, lines, evidence.concepts)
+        quote = _by_quotes(path, text, lines, evidence.quotes)
+        if concept is not None and not (
+            evidence.distant and not concept.agrees and _is_exact(text, lines, evidence.quotes)
+        ):
+            if not concept.agrees and quote is not None and not quote.agrees:
+                return concept._replace(candidates=(*concept.candidates, *quote.candidates))
+            return concept
+        if quote is not None:
+            return quote
+        row = _by_rows(path, text, lines, evidence.rows)
+        if row is not None:
+            return row
+        return _by_names(path, text, lines, evidence.names)
+
+    def _by_concept(
+        self, tree: Tree, path: str, text: FileText, lines: Lines, concepts: Sequence[str]
+    ) -> Finding | None:
+        entries = self._shelf.entries(tree, path) if concepts else []
+        named = [e for c in concepts for e in entries if e.concept == c and e.lines]
+        if not named:
+            return None
+        unique = {(e.concept, e.lines): e for e in named}
+        for entry in unique.values():
+            if _covers(text, lines, entry):
+                return Finding(True, Note("cite.reason.concept", {"name": entry.concept}))
+        first = concepts[0] if any(e.concept == concepts[0] for e in named) else named[0].concept
+        ranked = sorted(unique.values(), key=lambda e: (e.concept != first, _distance(lines, e)))
+        one = len(unique) == 1
+        right = tuple(
+            Candidate(path=path, lines=e.lines, why=Note("cite.why.concept", {"name": e.concept}),
+                      proven=one)
+            for e in ranked
+        )  # fmt: skip
+        reason = Note("cite.reason.concept-elsewhere",
+                      {"name": ranked[0].concept, "lines": str(ranked[0].lines)})  # fmt: skip
+        return Finding(False, reason, right)
+
+    def _moved(
+        self, citation: Citation, tree: Tree, path: str, text: FileText, digest: str | None
+    ) -> Iterable[Candidate]:
+        """Find where the recorded lines are now."""
+        digest, lines = digest or self._as_named(citation, tree, path), citation.target.lines
+        if digest and lines:
+            places = text.like(digest, lines.last - lines.first + 1)
+            for place in places[:_SHOWN]:
+                yield Candidate(path=path, lines=place, why=Note("cite.why.digest"),
+                                proven=len(places) == 1)  # fmt: skip
+
+    def _right(
+        self, tree: Tree, path: str, text: FileText, evidence: Evidence,
+        place: Lines | None,
+    ) -> tuple[Candidate, ...]:  # fmt: skip
+        """Propose the right lines when the cited ones cannot be: text, concepts, names."""
+        found: list[Candidate] = []
+        if place is not None:
+            found.append(
+                Candidate(path=path, lines=place, why=Note("cite.why.section"), proven=True)
+            )
+        quote = _by_quotes(path, text, Lines(0, 0), evidence.quotes)
+        concept = self._by_concept(tree, path, text, Lines(0, 0), evidence.concepts)
+        for finding in (concept, quote):
+            found.extend(finding.candidates if finding else ())
+        found.extend(self._hinted(tree, path, evidence))
+        names = _by_names(path, text, Lines(0, 0), evidence.names)
+        found.extend(names.candidates if names else ())
+        unique = {c.lines: c for c in reversed(found)}
+        return (
+            tuple(c for c in found if unique.get(c.lines) is c)[:_SHOWN]
+            or tuple({c.lines: c for c in found}.values())[:_SHOWN]
+        )
+
+    def _hinted(self, tree: Tree, path: str, evidence: Evidence) -> Iterable[Candidate]:
+        """Concepts of the file whose names share words with the text around, best first."""
+        words = _tokens(evidence.around)
+        ranked = []
+        for entry in self._shelf.entries(tree, path):
+            said = [*self._concepts.names.get(entry.concept, ()), entry.concept.replace("-", " ")]
+            share = max(_share(_tokens(name), words) for name in said)
+            share += 0.25 * _share(_tokens(entry.detail), words)
+            if share >= 0.34:
+                ranked.append((-share, entry.lines or Lines(0, 0), entry.concept))
+        for _, lines, concept in sorted(set(ranked))[:3]:
+            yield Candidate(path=path, lines=lines, why=Note("cite.why.concept", {"name": concept}))
+
+
+def _with(judged: Judged, **changes: object) -> Judged:
+    from msgspec.structs import replace
+
+    return replace(judged, **changes)
+
+
+def _shared(one: str, other: str) -> int:
+    """How many names two paths have in common."""
+    return len(set(one.split("/")) & set(other.split("/")))
+
+
+def _section_place(text: FileText, section: str) -> Lines | None:
+    number = re.match(r"\d+(?:\.\d+)*|[一二三四五六七八九十]+\Z", section)
+    if number is None:
+        return text.section(section)
+    shown = number[0]
+    if not shown[0].isdigit():
+        from srcmap.cite.compare import chinese_number
+
+        shown = next((str(n) for n in range(1, 100) if chinese_number(str(n)) == shown), shown)
+    return text.section(shown)
+
+
+def _lacking(text: FileText, evidence: Evidence) -> Iterable[Note]:
+    """Names set as code that the cited file does not have."""
+    for name in evidence.marked:
+        last = name.rpartition(".")[2].rpartition("::")[2]
+        telling = "_" in last or re.search(r"[a-z][A-Z]", last)
+        if telling and not text.word(last) and last not in text.path:
+            yield Note("cite.warning.no-name", {"name": name})
+
+
+def _covers(text: FileText, lines: Lines, entry: Entry) -> bool:
+    """Whether cited lines are a concept's: half of the union, no statement cut in two."""
+    extent = entry.lines or lines
+    if lines in (extent, entry.context):
+        return True
+    widest = max(extent.overlap(lines), (entry.context or extent).overlap(lines))
+    return widest >= 0.5 and text.cut(lines) is None
+
+
+def _distance(lines: Lines, entry: Entry) -> int:
+    return abs((entry.lines or lines).first - lines.first)
+
+
+def _by_quotes(path: str, text: FileText, lines: Lines, quotes: Sequence[Quote]) -> Finding | None:
+    """Look for quoted text on the cited lines, then in the whole file."""
+    elsewhere: list[tuple[bool, int, Lines]] = []
+    for quote in quotes:
+        places = _places(text, quote)
+        if any(_fits(text, place, lines, quote) for _, place in places):
+            return Finding(True, Note("cite.reason.quote"))
+        if places and (quote.near or quote.prose):
+            most = max(count for count, _ in places)
+            if len("".join(map(norm, quote.lines))) >= _TELLING:
+                elsewhere.extend((quote.prose, most, p) for c, p in places if c == most)
+    if not elsewhere:
+        return None
+    best = max(count for _, count, _ in elsewhere)
+    ranked = sorted({p for _, count, p in elsewhere if count == best},
+                    key=lambda p: abs(p.first - lines.first))  # fmt: skip
+    right = tuple(
+        Candidate(path=path, lines=p, why=Note("cite.why.quote"), proven=len(ranked) == 1)
+        for p in ranked[:_SHOWN]
+    )
+    return Finding(False, Note("cite.reason.quote-elsewhere", {"lines": str(ranked[0])}), right)
+
+
+def _is_exact(text: FileText, lines: Lines, quotes: Sequence[Quote]) -> bool:
+    """Whether the code shown beside a citation is just what stands on its lines."""
+    near = (q for q in quotes if q.near and not q.prose)
+    return any(place.overlap(lines) >= 0.9 for q in near for _, place in _places(text, q))
+
+
+def _places(text: FileText, quote: Quote) -> list[tuple[int, Lines]]:
+    if quote.prose or len(quote.lines) == 1:
+        return [(1, place) for line in quote.lines for place in _single(text, line)]
+    return text.find_block(quote.lines)
+
+
+def _single(text: FileText, line: str) -> list[Lines]:
+    found = text.find_elided(line)
+    if found:
+        return found
+    flat = norm(line)
+    return text.find(flat) if len(flat) >= 6 else []
+
+
+def _fits(text: FileText, place: Lines, lines: Lines, quote: Quote) -> bool:
+    """Whether quoted text and cited lines are one inside the other, give or take blank lines."""
+    if lines.first <= place.first and place.last <= lines.last:
+        return True
+    if place.first <= lines.first and lines.last <= place.last:
+        return not quote.prose or lines.last - lines.first >= 0
+    common = place.overlap(lines)
+    if not common:
+        return False
+    first, last = min(place.first, lines.first), max(place.last, lines.last)
+    inner = Lines(max(place.first, lines.first), min(place.last, lines.last))
+    outside = [*range(first, inner.first), *range(inner.last + 1, last + 1)]
+    return all(not re.search(r"\w", text.lines[n - 1]) for n in outside if n <= text.size)
+
+
+def _by_rows(
+    path: str, text: FileText, lines: Lines, rows: Sequence[Sequence[str]]
+) -> Finding | None:
+    """Look for the rows of a table that the document repeats, in part or whole."""
+    hits: list[int] = []
+    for row in rows:
+        if len(row) < 2:
+            continue
+        for number, line in enumerate(text.lines, 1):
+            if line.count("|") > 1:
+                cells = [norm(cell) for cell in line.strip().strip("|").split("|")]
+                if cells[:2] == list(row[:2]):
+                    hits.append(number)
+    if len(set(hits)) < 2:
+        return None
+    inside = [n for n in hits if lines.first <= n <= lines.last]
+    if len(inside) * 2 >= len(set(hits)):
+        return Finding(True, Note("cite.reason.rows"))
+    place = Lines(min(hits), max(hits))
+    right = Candidate(path=path, lines=place, why=Note("cite.why.quote"))
+    return Finding(False, Note("cite.reason.quote-elsewhere", {"lines": str(place)}), (right,))
+
+
+def _is_telling(name: str) -> bool:
+    """Whether a name is no word of the language that documents are written in."""
+    return len(name) > 3 and re.search(r"_|[a-z][A-Z]|[a-z]\d", name) is not None
+
+
+def _by_names(path: str, text: FileText, lines: Lines, names: Sequence[str]) -> Finding | None:
+    """Look for names of the sentence: defined about these lines, on them, or elsewhere."""
+    hit: str | None = None
+    defined: list[tuple[str, Lines]] = []
+    lone: list[tuple[str, Lines]] = []
+    for name in names:
+        last = name.rpartition(".")[2].rpartition("::")[2]
+        numbers = text.word(last)
+        extents = text.defined(last)
+        if any(_about(extent, lines) for extent in extents):
+            return Finding(True, Note("cite.reason.defined", {"name": name}))
+        crossing = [e for e in extents if e.overlap(lines)]
+        if crossing:
+            right = Candidate(path=path, lines=crossing[0], proven=len(extents) == 1,
+                              why=Note("cite.why.definition", {"name": name}))  # fmt: skip
+            reason = Note("cite.reason.cut", {"name": name, "lines": str(crossing[0])})
+            return Finding(False, reason, (right,))
+        if any(lines.first <= n <= lines.last for n in numbers):
+            hit = hit or name
+        elif extents:
+            defined.extend((name, extent) for extent in extents)
+        elif _is_telling(last) and 0 < len(numbers) <= 3 and numbers[-1] - numbers[0] < 12:
+            lone.append((name, Lines(numbers[0], numbers[-1])))
+    if hit is not None:
+        return Finding(True, Note("cite.reason.name", {"name": hit}))
+    elsewhere = defined or lone
+    if not elsewhere:
+        return None
+    why = "definition" if defined else "name"
+    right_places = tuple(
+        Candidate(path=path, lines=extent, why=Note(f"cite.why.{why}", {"name": name}))
+        for name, extent in elsewhere[:_SHOWN]
+    )
+    name, extent = elsewhere[0]
+    reason = Note("cite.reason.name-elsewhere", {"name": name, "lines": str(extent)})
+    return Finding(False, reason, right_places)
+
+
+def _by_digest(path: str, text: FileText, lines: Lines, digest: str) -> Finding:
+    """Compare with lines that are known to have been right: the same here, or found elsewhere."""
+    if text.digest(lines) == digest:
+        return Finding(True, Note("cite.reason.digest"))
+    places = text.like(digest, lines.last - lines.first + 1)
+    right = tuple(
+        Candidate(path=path, lines=p, why=Note("cite.why.digest"), proven=len(places) == 1)
+        for p in places[:_SHOWN]
+    )
+    key = "cite.reason.digest-elsewhere" if places else "cite.reason.digest-gone"
+    return Finding(False, Note(key, {"lines": str(places[0]) if places else ""}), right)
+
+
+def _about(extent: Lines, lines: Lines) -> bool:
+    """Whether lines are inside a definition, or the definition is inside them."""
+    inside = extent.first <= lines.first and lines.last <= extent.last
+    around = lines.first <= extent.first and extent.last <= lines.last
+    return inside or around
+
+
+def _tokens(text: str) -> set[str]:
+    """Words of Latin script, and pairs of Chinese characters."""
+    words = {w.casefold() for part in re.findall(r"[A-Za-z]+", text)
+             for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", part)}  # fmt: skip
+    wide = re.findall(r"[\u4e00-\u9fff]+", text)
+    return words | {run[i : i + 2] for run in wide for i in range(max(len(run) - 1, 1))}
+
+
+def _share(name: set[str], words: set[str]) -> float:
+    return len(name & words) / len(name) if name else 0.0
