@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COMMANDS = (
     *("variant", "where", "show", "anatomy"),
     *("diff", "compare", "concept", "search"),
-    *("cite", "drift", "history"),
+    *("cite", "drift", "bump", "history"),
     *("map", "lock", "sync", "doctor", "completion"),
 )
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from srcmap.drift.nouns import Report
+    from srcmap.drift.sources import Tree
+    from srcmap.lock import Lock
 
 FAILING = "changed,removed,ambiguous"
 
@@ -125,11 +127,29 @@ def run(
             variant=known_variant(catalogue, variant, lang).id if variant else None,
             concept=known_concept(catalogue, concept, lang).id if concept else None,
             lines=tuple(spots(lines)),
-            citations=(),
+            citations=_citations(docs, lock, before, start),
         )
         found = report(lock, before, after, sources, catalogue, project, question)
     show(found, failing, format, lang, everything=everything)
     return drifting.code(found, failing)
+
+
+def _citations(
+    docs: Sequence[str], lock: Lock, old: Tree, start: Path | None
+) -> tuple[tuple[str, Spot], ...]:
+    """Find what documents cite of the old version, which must be a pin that is here."""
+    if not docs:
+        return ()
+    from srcmap.commands import carrying
+
+    if old.pin is None or old.version.source != "checkout":
+        raise UsageError(
+            f"--docs: {lock.name} {old.version.name} is no pin that is here, so nothing cites it",
+            slug="usage",
+            hint=f"srcmap sync {lock.name}@{old.version.name}",
+        )
+    found = carrying.citations(docs, lock, old.pin, start)
+    return tuple((one.place, one.spot) for one in found)
 
 
 def verdicts(text: str) -> frozenset[str]:

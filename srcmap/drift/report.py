@@ -34,6 +34,8 @@ class Question(NamedTuple):
     lines: tuple[Spot, ...] = ()
     citations: tuple[tuple[str, Spot], ...] = ()
     """Where a citation stands, and what it cites in the old version."""
+    after: SourceMap | None = None
+    """The new map, where it is at hand already."""
 
 
 def report(
@@ -63,7 +65,7 @@ def _from_trees(
     items: list[Item] = []
     if question.entries:
         before = _map(catalogue, lock, old, old.side, project)
-        after = _map(catalogue, lock, new, new.side, project)
+        after = question.after or _map(catalogue, lock, new, new.side, project)
         asked = chosen(before, question.variant, question.concept)
         anatomy = Anatomy(trees, after)
         given = answers.all([spot_of(e) for e in asked])

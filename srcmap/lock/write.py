@@ -43,6 +43,11 @@ def new_lock(path: Path, *, name: str, url: str, pin: Pin) -> Lock:
 
 def add_pin(path: Path, text: str, pin: Pin, *, current: bool = False) -> Lock:
     """Write `text`, a lock file, to `path` with `pin` added or, by its version, completed."""
+    return _write(path, with_pin(text, path, pin, current=current).decode("utf-8"))
+
+
+def with_pin(text: str, path: Path, pin: Pin, *, current: bool = False) -> bytes:
+    """Give the bytes that `add_pin` writes. LockError when they would not be a lock file."""
     document = tomlkit.parse(text)
     pins = document["pin"]
     if not isinstance(pins, AoT):
@@ -54,7 +59,9 @@ def add_pin(path: Path, text: str, pin: Pin, *, current: bool = False) -> Lock:
         _complete(kept, _fields(pin))
     if current:
         document["repo"]["current"] = pin.version
-    return _write(path, tomlkit.dumps(document))
+    data = tomlkit.dumps(document).encode("utf-8")
+    parse_lock(data, path)
+    return data
 
 
 def _complete(table: Table, fields: Mapping[str, str]) -> None:
