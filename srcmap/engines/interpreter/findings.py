@@ -18,7 +18,15 @@ KINDS = (
         "nan-born",
         "output-unwritten",
     ),
-    *("flag-left-set", "barrier-over-arrived", "address-overlap", "deadlock", "race", "stale-read"),
+    *(
+        "flag-left-set",
+        "flag-not-set",
+        "barrier-over-arrived",
+        "address-overlap",
+        "deadlock",
+        "race",
+        "stale-read",
+    ),
 )
 
 

@@ -200,7 +200,7 @@ class Kernel:
                 buffers.append(allocate(name, shape, kind.dtype, GLOBAL))
         for position in self.workspaces:
             if isinstance(buffers[position], Buffer):
-                buffers[position].is_workspace = True
+                buffers[position].workspace = True
         return buffers
 
     # What drivers ask of a compiled kernel besides calling it.
@@ -316,6 +316,7 @@ def run_program(function: PrimFunc, buffers: list[Any]) -> None:
     """Run a kernel once on bound arguments."""
     previous = here.run
     here.run = Run(options.findings, options.watcher)
+    here.run.arguments = buffers
     try:
         function.source.ready()(*buffers)
     finally:
@@ -340,12 +341,12 @@ class Grid:
             yield index[::-1]
 
 
-def launch(grid: Grid, body: Any) -> None:
-    """Run the body for every block of the grid."""
+def launch(grid: Grid, body: Any, mode: str = "whole") -> None:
+    """Run the body for every block of the grid; `mode` says how Ascend's cores share it."""
     if grid.npu:
         from srcmap.engines.interpreter.ascend_launch import launch as launch_ascend
 
-        launch_ascend(grid, body)
+        launch_ascend(grid, body, mode)
         return
     run = here.run
     bounds = [0, grid.threads]

@@ -66,6 +66,10 @@ class Role:
         self.allocated = 0
         self.waits: tuple[Callable[[], bool], str] | None = None
         self.done = False
+        self.core = ""
+        """On Ascend: `C` for the Cube, `V` for a Vector."""
+        self.vid = 0
+        """Which of the two Vectors."""
         self.turn = threading.Semaphore(0)
 
     @property
@@ -103,6 +107,8 @@ class Run:
         """Asked when nobody can go on: whether something may be let through after all."""
         self.on_stall: list[Callable[[], bool]] = []
         self.globals_shared: dict[Any, Any] = {}
+        self.arguments: list[Any] = []
+        """What the kernel was called with."""
         self.steps = 0
 
     def note(self, kind: str, buffer: str, **facts: Any) -> None:

@@ -56,6 +56,13 @@ class Buffer:
         self.shadow = shadow or Shadow(data.size, written=True)
         self.owner = self
         """The buffer that this one is a view of."""
+        self.workspace = False
+        """Made by the runtime to hand data from core to core."""
+        self.aliases: list[tuple[Buffer, int, int]] = []
+        """Buffers that lie at the same addresses, and which of their bytes are shared."""
+        self.address: int | None = None
+        self.overwritten: str = ""
+        """The buffer through which some of this one's elements were last destroyed."""
         self.handshake: Any = None
         """Set on a workspace when the compiler would insert the flags between Cube and Vector."""
 
@@ -177,6 +184,8 @@ def load(buffer: Buffer, index: tuple[Any, ...]) -> Any:
     if all(type(item) is int for item in found):
         return _load_one(buffer, found)
     window = _window(buffer, found)
+    if buffer.handshake is not None:
+        buffer.handshake.before_read(here.run, _hull(buffer, found))
     values = _gather(buffer, found) if window is None else _spread(buffer.data, window)
     if window is not None and buffer.shadow.flat is not None:
         _check_written(buffer, _spread(buffer.written(), window))
@@ -192,7 +201,7 @@ def _load_one(buffer: Buffer, index: tuple[int, ...]) -> Any:
         run.note("load-out-of-range", buffer.name, where=index)
         return plain(buffer.data.dtype.type(0))
     if buffer.shadow.flat is not None and not buffer.written()[index]:
-        run.note("uninitialised-read", buffer.name, where=index)
+        _unwritten(buffer, 1, index)
     if buffer.handshake is not None:
         buffer.handshake.before_read(run, tuple(slice(i, i + 1) for i in index))
     value = plain(buffer.data[index])
@@ -282,12 +291,37 @@ def _note_outside(kind: str, buffer: Buffer, arrays: list[Any], bad: Any) -> Non
     here.run.note(kind, buffer.name, count=count, where=where)
 
 
+def _unwritten(buffer: Buffer, count: int, where: tuple[int, ...]) -> None:
+    """Note a read of what nobody wrote, or of what was destroyed through another buffer."""
+    kind = "address-overlap" if buffer.overwritten else "uninitialised-read"
+    here.run.note(kind, buffer.name, count=count, where=where, detail=buffer.overwritten)
+
+
+def destroy_aliases(buffer: Buffer) -> None:
+    """What lies at the same addresses as a buffer that is written holds nothing any more."""
+    for other, first, last in buffer.aliases:
+        size = other.dtype.itemsize
+        if other.shadow.flat is None:
+            other.shadow.flat = np.ones(other.data.size, dtype=bool)
+        other.shadow.flat[first // size : -(-last // size)] = False
+        other.overwritten = buffer.name
+
+
+def _hull(buffer: Buffer, index: tuple[Any, ...]) -> tuple[slice, ...]:
+    """Return the smallest box around the elements that an index names."""
+    box = []
+    for item, size in zip(_arrays(index), buffer.data.shape, strict=True):
+        low, high = int(np.min(item)), int(np.max(item)) + 1
+        box.append(slice(max(low, 0), min(high, size)))
+    return tuple(box)
+
+
 def _check_written(buffer: Buffer, written: Any) -> None:
     mask = here.run.role.mask
     bad = ~written if mask is None else ~written & mask
     if bad.any():
         first = tuple(int(i) for i in np.argwhere(bad)[0])
-        here.run.note("uninitialised-read", buffer.name, count=int(bad.sum()), where=first)
+        _unwritten(buffer, int(bad.sum()), first)
 
 
 def store(buffer: Buffer, index: tuple[Any, ...], value: Any) -> None:
@@ -302,6 +336,10 @@ def store(buffer: Buffer, index: tuple[Any, ...], value: Any) -> None:
     if buffer.dtype.floating:
         _check_nan(buffer, new)
     run.role.loads.clear()
+    if buffer.aliases:
+        destroy_aliases(buffer)
+    if buffer.handshake is not None:
+        buffer.handshake.before_write(run, _hull(buffer, found))
     window = (
         None
         if any(type(i) is not int and type(i) is not Lane for i in found)
@@ -496,7 +534,7 @@ class Region(Operand):
             offsets = np.argwhere(~marks)[0]
             first = tuple(int(o) + s.start for o, s in zip(offsets, cut, strict=True))
             count = int((~marks).sum())
-            here.run.note("uninitialised-read", self.buffer.name, count=count, where=first)
+            _unwritten(self.buffer, count, first)
 
     def _note(self, kind: str) -> None:
         kept = prod(max(cut.stop - cut.start, 0) for cut in self.slices())
@@ -542,6 +580,8 @@ class Region(Operand):
         if buffer.shadow.flat is not None:
             buffer.written()[cut] = True
             buffer.shadow.settle()
+        if buffer.aliases:
+            destroy_aliases(buffer)
 
     def fill(self, value: Any) -> None:
         """Store one value everywhere, or an array that broadcasts."""

@@ -124,6 +124,8 @@ class _Rewriter(ast.NodeTransformer):
         self.names = dict(outer)
         self.variables = set(self._variables(definition))
         self.counter = 0
+        self.splits = False
+        """Inside an Ascend launch whose statements the compiler gives to Cube and Vector."""
         self.depth: list[tuple[int, int]] = []
         """Rank of the parallel nest, and axes taken so far, innermost last."""
         for name in self._bound(definition):
@@ -225,15 +227,62 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(target, ast.Name):
                 index = _call("only", index)
             body.append(ast.Assign([target], index))
+        mode = self._mode(node, item)
+        self.splits = mode == "split"
         body += self._block(node.body)
+        self.splits = False
         function = ast.FunctionDef(
             name, ast.arguments([], [ast.arg(parameter)], None, [], [], None, []), body, []
         )
         _complete(function)
-        launched = _call("launch", self.visit(item.context_expr), ast.Name(name, ast.Load()))
+        grid = self.visit(item.context_expr)
+        launched = _call("launch", grid, ast.Name(name, ast.Load()), ast.Constant(mode))
         return [function, ast.Expr(launched)]
 
+    def _mode(self, node: ast.With, item: ast.withitem) -> str:
+        """How cores share the work on Ascend: by scopes, by the compiler's split, or not at all."""
+        if any(isinstance(n, ast.With) and self._is_scope(n) for n in ast.walk(node)):
+            return "scopes"
+        target = item.optional_vars
+        return "split" if isinstance(target, ast.Tuple) and len(target.elts) > 1 else "whole"
+
+    def _is_scope(self, node: ast.With) -> bool:
+        return self._is(node.items[0].context_expr, "is_scope")
+
+    def _shared_out(
+        self, kind: str, things: list[ast.expr], body: list[ast.stmt]
+    ) -> list[ast.stmt]:
+        """A statement that only the core runs whose memory it touches."""
+        if not self.splits or not things:
+            return body
+        names = ast.Tuple(things, ast.Load())
+        call = _call("mine", ast.Constant(kind), names)
+        return [ast.For(ast.Name("_", ast.Store()), call, body, [])]
+
+    def _touched(self, *nodes: ast.AST) -> list[ast.expr]:
+        """Names that may be buffers: bases of subscripts, and arguments of tile operations."""
+        found: dict[str, ast.expr] = {}
+        for node in nodes:
+            for n in ast.walk(node):
+                if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name):
+                    found[n.value.id] = ast.Name(n.value.id, ast.Load())
+        return list(found.values())
+
+    def _operands(self, call: ast.Call) -> list[ast.expr]:
+        bases = []
+        for argument in (*call.args, *(k.value for k in call.keywords)):
+            base = argument.value if isinstance(argument, ast.Subscript) else argument
+            if isinstance(base, ast.Name) and base.id not in self.variables:
+                bases.append(ast.Name(base.id, ast.Load()))
+        return list(bases)
+
     def visit_If(self, node: ast.If) -> Any:
+        things = self._touched(node.test) if self.splits else []
+        found = self._if(node)
+        many: list[ast.stmt] = found if isinstance(found, list) else [found]
+        return self._shared_out("load", things, many)
+
+    def _if(self, node: ast.If) -> Any:
         if self._jumps(node):
             node.test = _call("truth", self.visit(node.test))
             node.body, node.orelse = self._block(node.body), self._block(node.orelse)
@@ -271,7 +320,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         if self._is(node.iter, "is_parallel"):
-            return self._parallel(node)
+            things = self._touched(node) if self.splits and not self.depth else []
+            return self._shared_out("Parallel", things, [self._parallel(node)])
         watched = self._is(node.iter, "is_loop") or (
             isinstance(node.iter, ast.Call)
             and isinstance(node.iter.func, ast.Name)
@@ -314,8 +364,15 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> Any:
         if self._is(node.value, "is_break"):
             return ast.Break()
+        call = node.value
+        shared = self.splits and self._is(call, "takes_regions") and isinstance(call, ast.Call)
+        things: list[ast.expr] = []
+        kind = ""
+        if shared and isinstance(call, ast.Call):
+            things, kind = self._operands(call), ast.unparse(call.func).partition(".")[2]
         node.value = self.visit(node.value)
-        return node
+        found = self._shared_out(kind, things, [node])
+        return found if shared else node
 
     def visit_While(self, node: ast.While) -> Any:
         node.test = _call("truth", self.visit(node.test))
@@ -327,9 +384,10 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
+        things = self._touched(node) if self.splits and not self.depth else []
         value = self.visit(node.value)
         if len(node.targets) == 1:
-            return self._assigned(node.targets[0], value, node)
+            return self._shared_out("load", things, [self._assigned(node.targets[0], value, node)])
         name = self._fresh()
         first = ast.Assign([ast.Name(name, ast.Store())], value)
         rest = [self._assigned(t, ast.Name(name, ast.Load()), node) for t in node.targets]

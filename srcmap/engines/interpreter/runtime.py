@@ -103,6 +103,19 @@ def augment_variable(thing: Any, name: str, value: Any) -> None:
     set_variable(thing, _apply(name, get(thing), value))
 
 
+def mine(kind: str, things: tuple[Any, ...]) -> Iterator[None]:
+    """Run a statement on the core whose memory it touches: the compiler's split, by kind."""
+    core = here.run.role.core
+    if not core:
+        yield
+        return
+    from srcmap.engines.interpreter.ascend_launch import core_of
+
+    owner = core_of(kind, [t.scope for t in things if isinstance(t, Buffer | Region)])
+    if owner in ("", core):
+        yield
+
+
 def named(value: Any, name: str) -> Any:
     """Give what was just allocated the name that it is assigned to."""
     if isinstance(value, Buffer | Var) and value.name in ("", "?"):
