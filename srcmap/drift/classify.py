@@ -58,7 +58,8 @@ def classify(
         return Class("cosmetic")
     renames = _renamed(left, right)
     if renames and known is not None and all(known(a, b) for a, b in renames):
-        return Class("cosmetic", renames=renames)
+        what = tuple(f"name: {a} -> {b}" for a, b in renames)
+        return Class("cosmetic", what[:_MOST_SHOWN], renames=renames)
     return _changed(left, right, renames or ())
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from srcmap.drift.classify import classify
 from srcmap.drift.direct import Direct, track
+from srcmap.drift.names import replaced
 from srcmap.drift.nouns import Answer, Guess, Spot
 from srcmap.model import Lines, Note
 
@@ -105,7 +106,8 @@ class Judge:
         self, spot: Spot, direct: Direct, best: Candidate, trail: Trail | None, *, agrees: bool
     ) -> Answer:
         old, new = self._trees.old_text(spot.path), self._trees.new_text(best.path)
-        text = classify(old, spot.lines, new, best.lines)
+        known = replaced(self._trees, old, spot.lines, new, best.lines)
+        text = classify(old, spot.lines, new, best.lines, known)
         verdict = _verdict(spot, best, text.kind)
         methods = (*direct.bits, *(("history",) if agrees else ()))
         against = ("history",) if trail is not None and not agrees else ()

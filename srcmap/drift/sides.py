@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from srcmap.checkout.nouns import LINK, blob_id
+from srcmap.errors import CheckoutError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class Side(Protocol):
         """Path and blob id of every file of text."""
 
     def read(self, path: str) -> bytes:
-        """Give the bytes of a file; KeyError or OSError when they cannot be had."""
+        """Give the bytes of a file; CheckoutError or OSError when they cannot be had."""
 
 
 def is_text(path: str) -> bool:
@@ -100,6 +101,13 @@ class FolderSide:
         return (self._root / path).read_bytes()
 
 
+def _full(objects: Objects, blob: str | None) -> str | None:
+    """Say how to complete a blobless or shallow clone."""
+    if blob is None:
+        return None
+    return f"git -C {objects.clone} fetch --refetch --no-filter --unshallow"
+
+
 class CommitSide:
     """A commit in a clone."""
 
@@ -122,10 +130,14 @@ class CommitSide:
         return {e.path: e.blob for e in entries if is_text(e.path)}
 
     def read(self, path: str) -> bytes:
-        """Give the bytes of a file. KeyError when the clone lacks them."""
-        blob = self.blobs[path]
-        if blob not in self._data:
+        """Give the bytes of a file. CheckoutError when the commit or the clone lacks it."""
+        blob = self.blobs.get(path)
+        if blob is not None and blob not in self._data:
             self.fetch([path])
+        if blob is None or blob not in self._data:
+            lacks = "the commit has no such file" if blob is None else "the clone lacks its bytes"
+            message = f"{self.label}: {path}: cannot be read: {lacks}"
+            raise CheckoutError(message, slug="checkout", hint=_full(self._objects, blob))
         return self._data[blob]
 
     def fetch(self, paths: list[str]) -> None:

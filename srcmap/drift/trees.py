@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from srcmap.drift.align import equal_pairs
+from srcmap.drift.names import vanished
 from srcmap.drift.pair import FilePair
 from srcmap.drift.text import Text
 from srcmap.errors import CheckoutError
@@ -29,6 +30,7 @@ class Trees:
         self._old_texts: dict[str, Text] = {}
         self._new_texts: dict[str, Text] = {}
         self._pairs: dict[tuple[str, str], FilePair] = {}
+        self._renamings: dict[tuple[str, str], bool] = {}
         self._equal: dict[tuple[str, str], list[tuple[int, int]]] = {}
 
     def old_text(self, path: str) -> Text:
@@ -153,6 +155,19 @@ class Trees:
             counts.update(self.old_text(path).keys)
         return counts
 
+    def renamed(self, before: str, after: str) -> bool:
+        """Whether the whole bump put one name in the place of another."""
+        if (before, after) not in self._renamings:
+            old = [self.old_text(p).data for p in self._all(self.old)]
+            new = [self.new_text(p).data for p in self._all(self.new)]
+            self._renamings[before, after] = vanished(old, new, before, after)
+        return self._renamings[before, after]
+
+    def _all(self, side: Side) -> list[str]:
+        paths = list(side.blobs)
+        _fetch(side, paths)
+        return paths
+
     def stays(self, path: str, line: int) -> bool:
         """Whether a line of the old tree is still in its file, by the plain diff."""
         home = self.counterpart(path)
@@ -175,7 +190,7 @@ def _kept(texts: dict[str, Text], side: Side, path: str) -> Text:
     if path not in texts:
         try:
             data = side.read(path)
-        except (OSError, KeyError) as error:
+        except OSError as error:
             message = f"{side.label}: {path}: cannot be read: {error}"
             raise CheckoutError(message, slug="checkout") from error
         texts[path] = Text(path, data)
