@@ -58,7 +58,7 @@ def touched_by_unread(kernel: Kernel) -> list[str]:
 
 
 def _possible(kernel: Kernel) -> tuple[str, ...]:
-    dialect = ASCEND if kernel.context.uses_ascend_memories else NVIDIA
+    dialect = ASCEND if kernel.context.is_ascend else NVIDIA
     match kernel.facts.kernel_class:
         case "attention":
             split = COMBINE if kernel.facts.handed_on else ()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from srcmap.anatomy.inline import helper_value
 from srcmap.anatomy.kernels import builder_names, imports_tilelang, kernel_roots, statements
+from srcmap.anatomy.live import without_dead_code
 from srcmap.anatomy.names import Aliases, imports_of
 from srcmap.errors import ParseError
 
@@ -44,7 +45,10 @@ def read_beside(tree: ast.Module, sibling: Sibling | None) -> Beside:
         if neighbour is None:
             continue
         own = {node.name: node for node in neighbour.body if isinstance(node, ast.FunctionDef)}
-        functions |= {name: node for name, node in own.items() if helper_value(node) is not None}
+        values = {name: node for name, node in own.items() if helper_value(node) is not None}
+        # A helper may call others of its file; what is imported goes by its name here.
+        functions |= values
+        functions |= {here: values[there] for here, there in names.items() if there in values}
         aliases.update(imports_of(neighbour.body))
         runners |= {here for here, there in names.items() if there in _runners(neighbour, own)}
     return Beside(functions, aliases, frozenset(runners))
@@ -77,7 +81,7 @@ def _parse(data: bytes | None) -> ast.Module | None:
     if data is None:
         return None
     try:
-        return parse_python(data, "").tree
+        return without_dead_code(parse_python(data, "").tree)
     except ParseError:
         return None
 

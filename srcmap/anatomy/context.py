@@ -66,7 +66,9 @@ class Context:
         if isinstance(expr, ast.IfExp):
             return Choice(expr.test, expr.body, expr.orelse)
         if isinstance(expr, ast.Call) and self.expression_kind(expr) == "choice":
-            return Choice(*expr.args[:3]) if len(expr.args) >= 3 else None
+            parts = [ops.argument(expr, place, ops.CHOICE_NAMES) for place in range(3)]
+            test, then, other = parts
+            return Choice(test, then, other) if test and then and other else None
         return None
 
     def expression_kind(self, call: ast.Call) -> str | None:

@@ -102,7 +102,22 @@ class ReachingDefinitions:
             place = place.parent
             if place is not None and place.kind in ("loop", "with") and place.uid in by_statement:
                 return found + by_statement[place.uid]
+            if place is not None and place.kind == "loop":
+                found += self._carried_round(name, place, at, found)
         return found
+
+    def _carried_round(
+        self, name: str, loop: Stmt, at: Stmt, found: list[Definition]
+    ) -> list[Definition]:
+        """Definitions further down in a loop: they reach the use in the next turn."""
+        return [
+            one
+            for one in self.inside[name]
+            if one.statement is not None
+            and one.statement.uid >= at.uid
+            and one.statement.inside(loop)
+            and one not in found
+        ]
 
     def _inside(self) -> dict[str, list[Definition]]:
         table: dict[str, list[Definition]] = {}
@@ -194,9 +209,10 @@ def _always_defines(statement: Stmt) -> bool:
 
 
 def _plain_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for node in body:
+    pending = list(reversed(body))
+    while pending:  # a stack of our own: files can nest deeply
+        node = pending.pop()
         if isinstance(node, (ast.If, ast.With, ast.Try, ast.For, ast.While)):
-            yield from _plain_statements(node.body)
-            yield from _plain_statements(getattr(node, "orelse", []))
+            pending += reversed([*node.body, *getattr(node, "orelse", ())])
         elif not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node

@@ -19,6 +19,8 @@ from srcmap.anatomy.definitions import (
     assigned_names,
 )
 from srcmap.anatomy.folding import Fold, Folder
+from srcmap.anatomy.names import names_in
+from srcmap.anatomy.tree import loop_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +124,7 @@ class Dependencies:
         definitions = self.definitions(name, at)
         for definition in definitions:
             yield definition.atom
+            yield from _counted_round(definition)
             if definition.value is not None:
                 where = definition.statement or self.context.top[0]
                 yield from self.atoms(definition.value, where, lookups=lookups)
@@ -192,3 +195,15 @@ def written_pairs(context: Context, statement: Stmt) -> Iterator[tuple[ast.expr,
     operation = context.operation(statement)
     if operation is not None and operation.kind in COPYING and operation.target is not None:
         yield from ((operation.target, source) for source in operation.sources)
+
+
+def _counted_round(definition: Definition) -> Iterator[Atom]:
+    """A scalar that a loop counts up by hand (`at = at + 1`) moves with that loop's variable."""
+    statement, value = definition.statement, definition.value
+    if statement is None or value is None:
+        return
+    if isinstance(definition.node, ast.AugAssign) or definition.atom.name in names_in(value):
+        for parent in statement.ancestors():
+            if parent.kind == "loop":
+                yield from (Atom("loop", name, parent.uid) for name in loop_variables(parent))
+                return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from srcmap.anatomy import ops, roles
 from srcmap.anatomy.context import Context, base_name
-from srcmap.anatomy.reading import Product, Unread
+from srcmap.anatomy.reading import Product
 from srcmap.anatomy.roles import Value, merge
 from srcmap.anatomy.values import BINARY_KINDS, OPERATORS, UNARY_KINDS, Values
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from srcmap.anatomy.ops import Operation
     from srcmap.anatomy.run import Run
 
-OVERWRITING = ("init", "clear_accum", "zero_init", "clear")
+OVERWRITING = ("init", "initC", "clear_accum", "zero_init", "clear")
 """Flags under which a matrix product replaces its target instead of adding to it."""
 
 
@@ -89,9 +89,7 @@ class Effects:
         arguments = [*call.args, *(item.value for item in call.keywords)]
         buffers = {b for a in arguments if (b := self.context.buffer(a)) is not None}
         if name is not None or buffers:
-            shown = name or ast.unparse(call.func)
-            unread = Unread(shown, self.run.now, tuple(sorted(buffers)))
-            self.run.reading.unread[self.run.now.uid] = unread
+            self.run.unread(name or ast.unparse(call.func), buffers)
 
     def _operate(self, operation: Operation) -> None:
         self.run.target = base_name(operation.target)
@@ -168,6 +166,8 @@ class Effects:
     # products and reductions
 
     def _product(self, operation: Operation) -> Value:
+        if len(operation.sources) < 2:
+            return {}
         left, right = (self.values.of(source) for source in operation.sources[:2])
         kind, made = _product_of(left, right)
         now = self.run.now
@@ -176,6 +176,7 @@ class Effects:
             now,
             self.run.region,
             operation.call,
+            operation.sources[:2],
             left,
             right,
             self.context.buffer(operation.target),

@@ -78,12 +78,12 @@ class Facts(Movement):
 
     @cached_property
     def handed_on(self) -> set[str]:
-        """Tensors that one region writes and another reads."""
+        """Tensors that one region writes and a later one reads."""
         written = {(access.name, access.region) for access in self.reading.stores.values()}
         return {
             access.name
             for access in self.reading.loads.values()
-            if any(name == access.name and region != access.region for name, region in written)
+            if any(name == access.name and region < access.region for name, region in written)
         }
 
     def launch_of(self, region: RegionKey) -> Stmt | None:

@@ -37,15 +37,23 @@ class Feeders:
 
     def feeds(self, other: Stmt, anchor: Stmt) -> bool:
         """Whether a statement only sets what the anchor (or another feeder of it) reads."""
-        if other.index > anchor.index or not self.can_feed(other):
+        if not self.can_feed(other):
             return False
         names = self.written(other)
+        if other.index > anchor.index:  # order means nothing to a scalar not read here
+            return scalar_value(other) is not None and not any(
+                self._read_in(name, anchor.block) for name in names
+            )
         return bool(names) and all(
             self._serves(reader, other, anchor)
             for name in names
             for reader in self.readers.get(name, ())
             if reader is not other and not reader.inside(other)
         )
+
+    def _read_in(self, name: str, block: list[Stmt]) -> bool:
+        readers = self.readers.get(name, ())
+        return any(reader.ancestor_in(block) is not None for reader in readers)
 
     def _serves(self, reader: Stmt, other: Stmt, anchor: Stmt) -> bool:
         """Whether a reader of what `other` sets is no stranger to the anchor."""

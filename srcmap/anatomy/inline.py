@@ -65,13 +65,15 @@ def expand(body: list[ast.stmt], helpers: Helpers, depth: int = 0) -> list[ast.s
 
 
 def _definitions(body: list[ast.stmt]) -> list[ast.FunctionDef]:
+    """Functions of one scope in source order, with a stack of our own: files can nest deeply."""
     found: list[ast.FunctionDef] = []
-    for node in body:
+    pending = list(reversed(body))
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.FunctionDef):
             found.append(node)
         elif isinstance(node, (ast.If, ast.With, ast.Try, ast.For)):
-            found += _definitions(node.body)
-            found += _definitions(getattr(node, "orelse", []))
+            pending += reversed([*node.body, *getattr(node, "orelse", ())])
     return found
 
 

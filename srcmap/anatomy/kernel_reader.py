@@ -60,9 +60,11 @@ def open_kernel(root: KernelRoot, file: PythonFile) -> Kernel:
 
 
 def _stops(facts: Facts) -> set[int]:
-    """Loops whose header a span never takes: the key loops; all where nothing is attended."""
+    """Loops whose header a span never takes: key loops; all serial ones where none attends."""
     if facts.kernel_class == "cleaner":
-        return {statement.uid for statement in facts.context.statements if statement.kind == "loop"}
+        context = facts.context
+        loops = (one for one in context.statements if one.kind == "loop")
+        return {loop.uid for loop in loops if not context.is_map_loop(loop)}
     return {loop.uid for loop in facts.kv_loops}
 
 

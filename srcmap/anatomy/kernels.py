@@ -107,8 +107,8 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def builder_names(roots: Iterable[KernelRoot]) -> set[str]:
-    """Module-level functions that make or are these kernels."""
-    return {(root.builders[0] if root.builders else root.function).name for root in roots}
+    """Functions that make or are these kernels."""
+    return {one.name for root in roots for one in (*root.builders, root.function)}
 
 
 def imports_tilelang(tree: ast.Module) -> bool:
@@ -150,12 +150,14 @@ def _is_kernel(function: ast.FunctionDef, scopes: tuple[Scope, ...]) -> bool:
 
 
 def _launches_itself(body: list[ast.stmt], aliases: Aliases) -> bool:
-    return any(
-        is_launch(node, aliases)
-        or (isinstance(node, (ast.If, ast.For, ast.While)) and _launches_itself(node.body, aliases))
-        or (isinstance(node, ast.If) and _launches_itself(node.orelse, aliases))
-        for node in body
-    )
+    pending = list(body)
+    while pending:  # a stack of our own: files can nest deeply
+        node = pending.pop()
+        if is_launch(node, aliases):
+            return True
+        if isinstance(node, (ast.If, ast.For, ast.While)):
+            pending += [*node.body, *node.orelse]
+    return False
 
 
 def _launches(body: list[ast.stmt], aliases: Aliases) -> bool:

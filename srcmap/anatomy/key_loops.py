@@ -10,11 +10,14 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from srcmap.anatomy.context import index_items
 from srcmap.anatomy.names import names_in
 from srcmap.anatomy.operands import Tensors
 from srcmap.anatomy.tree import loop_variables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from srcmap.anatomy.tree import Stmt
 
 UNSET = frozenset({"neg", "pos"})
@@ -35,7 +38,34 @@ class KeyLoops(Tensors):
             loop = self._kv_loop(anchor)
             if loop is not None:
                 found.setdefault(loop.place, loop)
+        for loop in self._reading_back(list(found.values())):
+            found.setdefault(loop.place, loop)
         return sorted(found.values(), key=lambda loop: loop.uid)
+
+    def _reading_back(self, known: list[Stmt]) -> Iterator[Stmt]:
+        """Loops of another scope that read back, block for block, the scores of a key loop."""
+        for access in self.reading.loads.values():
+            if access.name not in self.workspaces or any(map(access.statement.inside, known)):
+                continue
+            items, moving = index_items(access.expr), self._moving_items(access.name, known)
+            atoms = {
+                atom.at
+                for item in (items[at] for at in moving if at < len(items))
+                for atom in self.deps.atoms(item, access.statement, lookups=False)
+            }
+            around = [p for p in access.statement.ancestors() if p.kind == "loop"]
+            yield from [loop for loop in around if loop.uid in atoms][-1:]
+
+    def _moving_items(self, workspace: str, known: list[Stmt]) -> set[int]:
+        """Positions of the indices at which the key loops write scores to a workspace."""
+        return {
+            position
+            for store in self.reading.stores.values()
+            if store.name == workspace and "score" in store.value
+            for position, item in enumerate(index_items(store.expr))
+            for atom in self.deps.atoms(item, store.statement, lookups=False)
+            if any(loop.uid == atom.at and store.statement.inside(loop) for loop in known)
+        }
 
     def in_kv_loop(self, statement: Stmt) -> bool:
         """Whether a statement runs once per key block; always when the keys are unrolled."""

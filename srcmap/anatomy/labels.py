@@ -81,7 +81,9 @@ class Labeller:
         """What the warps do that run a statement: the products, the softmax or the loads."""
         for parent, arm in _arms_around(statement):
             if self.kernel.deps.rests_on(parent.test, parent, "thread"):
-                yield f"role={self._role_of(parent, arm)}"
+                role = self._role_of(parent, arm)
+                if role:
+                    yield f"role={role}"
                 return
 
     def _role_of(self, parent: Stmt, arm: str) -> str:
@@ -90,7 +92,13 @@ class Labeller:
         kinds = {event.kind for event in events if event.statement.uid in inside}
         if "PROB" in kinds:
             return "consumer" if "QK" in kinds else "softmax"
-        return "products" if kinds & {"QK", "PV"} else "producer"
+        if kinds & {"QK", "PV"}:
+            return "products"
+        loaded = {
+            one.name for one in self.kernel.reading.loads.values() if one.statement.uid in inside
+        }
+        facts = self.kernel.facts
+        return "producer" if loaded & (facts.key_tensors | facts.value_tensors) else ""
 
     # branches
 

@@ -71,6 +71,8 @@ class Masks:
         match statement.node:
             case ast.Assign(targets=[ast.Subscript() as target, *_], value=value):
                 return self._assigned(statement, target, value)
+            case ast.AugAssign(target=ast.Subscript() as target, op=ast.Add(), value=value):
+                return self._assigned(statement, target, value)
         operation = self.kernel.context.operation(statement)
         if operation is None or operation.target is None or not self._is_score(operation.target):
             return None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from srcmap.anatomy.ops import LANGUAGE_NAMES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -19,7 +21,9 @@ Aliases = dict[str, str]
 def imports_of(body: Iterable[ast.stmt]) -> Aliases:
     """Names that the imports of one body bind, and plain aliases of them (`L = T`)."""
     aliases: Aliases = {}
-    for node in body:
+    pending = list(reversed(list(body)))
+    while pending:  # a stack of our own: files can nest deeply
+        node = pending.pop()
         match node:
             case ast.Import():
                 aliases.update(_import(node))
@@ -32,10 +36,8 @@ def imports_of(body: Iterable[ast.stmt]) -> Aliases:
                 if dotted and dotted.startswith("tilelang"):
                     aliases[name] = dotted
             case ast.If() | ast.Try() | ast.With():
-                aliases.update(imports_of(node.body))
-                aliases.update(imports_of(getattr(node, "orelse", [])))
-                for handler in getattr(node, "handlers", []):
-                    aliases.update(imports_of(handler.body))
+                handled = [step for one in getattr(node, "handlers", ()) for step in one.body]
+                pending += reversed([*node.body, *getattr(node, "orelse", ()), *handled])
     return aliases
 
 
@@ -73,8 +75,14 @@ def names_in(node: ast.AST) -> set[str]:
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
+STAR = "*"
+"""The alias that `from tilelang.language import *` leaves: names that nothing else binds."""
+
+
 def _dotted(expr: ast.AST, aliases: Aliases) -> str | None:
     if isinstance(expr, ast.Name):
+        if expr.id not in aliases and STAR in aliases and expr.id in LANGUAGE_NAMES:
+            return f"tilelang.language.{expr.id}"
         return aliases.get(expr.id)
     if isinstance(expr, ast.Attribute):
         base = _dotted(expr.value, aliases)
@@ -96,4 +104,6 @@ def _import_from(node: ast.ImportFrom) -> Aliases:
     module = node.module or ""
     if node.level or not module.startswith("tilelang"):
         return {}
+    if any(name.name == STAR for name in node.names):
+        return {STAR: module} if module == "tilelang.language" else {}
     return {name.asname or name.name: f"{module}.{name.name}" for name in node.names}

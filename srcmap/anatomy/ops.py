@@ -17,6 +17,8 @@ Operand = int | str
 """Position of an argument, or its keyword when it has no position."""
 
 
+CHOICE_NAMES = ("cond", "true_value", "false_value")
+"""Formal names of `T.if_then_else` and `T.Select`, by position."""
 REDUCTION_NAMES = ("buffer", "out", "dim", "clear")
 """Formal names of the reductions, by position."""
 
@@ -125,6 +127,22 @@ TILE_OPS: dict[str, Row] = {
         ("atomic_add", "atomic_addx2", "atomic_addx4", "atomic_max", "atomic_min",
          "tile.atomic_add"), Row("atomic", 0, (1,))),
     "reinterpretcast": Row("alias", 0, (1,)),
+    # tilelang-ascend's npuir branch: operands first, destination last
+    **{f"{prefix}{name}": Row(name, 2, (0, 1), ("A", "B", "C"))
+       for prefix in ("v", "npuir_") for name in _ARITHMETIC},
+    **{f"{prefix}{name}": Row(kind, 1, (0,), ("A", "B"))
+       for prefix in ("v", "npuir_")
+       for name, kind in {**_UNARY, "rec": "reciprocal"}.items()},
+    **dict.fromkeys(
+        ("vbrc", "npuir_brc", "vcast", "npuir_cast", "load_nd2nz", "npuir_load_nd2nz",
+         "store_nz2nd", "npuir_store_nz2nd", "store_fixpipe", "npuir_store_fixpipe",
+         "vtranspose", "npuir_transpose"), _copy()),
+    **dict.fromkeys(("npuir_dot", "vdot"), _gemm()),
+    **dict.fromkeys(("vselect", "npuir_select"), Row("select", 3, (0, 1, 2))),
+    **dict.fromkeys(("vcmp", "npuir_cmp"), Row("compare", 2, (0, 1, 3))),
+    "npuir_fill": Row("fill", 0, (1,), ("buffer", "value")),
+    "npuir_clear": Row("clear", 0, (), ("buffer",)),
+    **dict.fromkeys(("arange", "npuir_arange"), Row("index_vector", 0, (2,))),
 }  # fmt: skip
 """Calls that stand alone as statements and write a tile."""
 
@@ -153,13 +171,14 @@ BARRIERS = {
     "commit_group", "set_cross_flag", "wait_cross_flag", "barrier_wait", "mbarrier_wait_parity",
     "griddepcontrol_wait", "pdl_sync", "pdl_trigger", "sync_subblock", "block_barrier",
     "pto_barrier", "wait_intra_block", "set_intra_block", "cluster_arrive", "cluster_wait",
+    "sync_block_set", "sync_block_wait", "subblock_barrier", "sync_block_all",
     "warp_sync", "ptx_fence_barrier_init", "fence_barrier_init", "tcgen05_cp_warpx4",
 }  # fmt: skip
 """Synchronisation: it parts a product from the load before it and is otherwise noise."""
 
 GRID_BARRIERS = {"sync_grid", "sync_all"}
-FLAG_SETS = {"set_cross_flag", "set_intra_block"}
-FLAG_WAITS = {"wait_cross_flag", "wait_intra_block"}
+FLAG_SETS = {"set_cross_flag", "set_intra_block", "sync_block_set"}
+FLAG_WAITS = {"wait_cross_flag", "wait_intra_block", "sync_block_wait"}
 BARRIER_WAITS = {"mbarrier_wait_parity", "barrier_wait", "ptx_wait_barrier"}
 
 NOISE = {
@@ -194,7 +213,10 @@ EXPRESSIONS = {
     "max_nan": "max", "min_nan": "min", "fmax": "max", "fmin": "min", "reinterpret":
     "keep_second", "access_ptr": "keep_first", "address_of": "keep_first", "tvm_access_ptr":
     "keep_first", "not_": "keep_first", "Not": "keep_first", "likely": "keep_first",
-    "shuffle_elect": "scalar",
+    "shuffle_elect": "scalar", **dict.fromkeys(
+        ("tanh", "sigmoid", "abs", "fabs", "sqrt", "rsqrt", "sin", "cos", "floor", "ceil", "round",
+         "trunc", "erf", "pow", "power", "__tanh", "__sin", "__cos", "nearbyint", "clamp"),
+        "shape"),
 }  # fmt: skip
 """Calls inside expressions, by what they do with the roles of their arguments."""
 
@@ -207,6 +229,20 @@ THREADS = {
     "get_thread_binding", "get_thread_bindings", "get_warp_idx", "get_warp_group_idx",
     "get_lane_idx", "get_warp_idx_sync", "thread_binding",
 }  # fmt: skip
+
+
+LANGUAGE_NAMES = frozenset(
+    name
+    for table in (
+        TILE_OPS, ALL_ALLOCATIONS, BARRIERS, NOISE, EXPRESSIONS, MAP_LOOPS, SCALAR_TYPES, THREADS,
+        ROLE_SCOPES, ALIASES,
+        ("Kernel", "Tensor", "Buffer", "prim_func", "macro", "Scope", "Pipelined", "serial",
+         "unroll", "dynamic", "symbolic", "const"),
+    )
+    for name in table
+    if "." not in name
+) - {"max", "min", "print", "float", "bool"}  # fmt: skip
+"""Names that a star import of the language brings, less those that plain Python means too."""
 
 
 def argument(call: ast.Call, operand: Operand, names: tuple[str, ...] = ()) -> ast.expr | None:

@@ -6,6 +6,7 @@ from srcmap.anatomy.beside import Beside, Sibling, read_beside
 from srcmap.anatomy.host import choices
 from srcmap.anatomy.kernel_reader import Definitions, leading_comments, read_kernel, site_order
 from srcmap.anatomy.kernels import KernelRoot, builder_names, kernel_roots, qualnames
+from srcmap.anatomy.live import without_dead_code
 from srcmap.model import FileAnatomy, KernelAnatomy, Lines, Note, Premise, Site
 from srcmap.parse.python import PythonFile, parse_python
 
@@ -17,6 +18,7 @@ def read_python(data: bytes, path: str, sibling: Sibling | None = None) -> FileA
     Raises ParseError when no top-level statement of it can be read.
     """
     file = parse_python(data, path)
+    without_dead_code(file.tree)
     names = qualnames(file.tree)
     definitions = Definitions(names)
     beside = read_beside(file.tree, sibling)

@@ -35,9 +35,16 @@ class Product(NamedTuple):
     statement: Stmt
     region: RegionKey
     call: ast.Call
+    operands: tuple[ast.expr, ...]
+    """Left and right as written, whether by position or by keyword."""
     left: Value
     right: Value
     target: str | None
+
+    @property
+    def weights(self) -> ast.expr:
+        """In a product with probabilities, the operand that holds them, as written."""
+        return self.operands[0 if "prob" in self.left else 1]
 
     @property
     def loaded_side(self) -> Value:

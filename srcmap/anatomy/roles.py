@@ -249,17 +249,18 @@ def _scalar(op: str, left: str, right: str) -> str:
         return right
     if op == "mul" and "zero" in (left, right):
         return "zero"
-    if op in ("mul", "div"):
+    if op == "mul" or (op == "div" and right not in ("neg", "pos")):
         return _product_of(left, right)
-    if op in ("add", "sub", "max", "min") and left in ("neg", "pos"):
-        return left
-    return "inv"
+    huge = [tag for tag in (left, right) if tag in ("neg", "pos")]
+    if len(huge) == 1 and (op in ("add", "max", "min") or huge[0] == left):
+        return huge[0]
+    return left if left == right and op != "sub" else "inv"
 
 
 def _product_of(left: str, right: str) -> str:
     """Sign and size of a product: a huge number stays huge."""
     negative = (left in BELOW_ZERO) != (right in BELOW_ZERO)
-    if left in ("neg", "pos"):
+    if {"neg", "pos"} & {left, right}:
         return "neg" if negative else "pos"
     return "ninv" if negative else "inv"
 

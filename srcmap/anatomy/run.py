@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from srcmap.anatomy.context import Context, index_items
-from srcmap.anatomy.reading import Access, Event, Reading, RegionKey, Write
+from srcmap.anatomy.reading import Access, Event, Reading, RegionKey, Unread, Write
 from srcmap.anatomy.roles import Value, merge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from srcmap.anatomy.tree import Stmt
 
@@ -139,6 +139,11 @@ class Run:
         self.reading.stores[self.now.uid, name] = access
 
     # events
+
+    def unread(self, name: str, buffers: Iterable[str | None]) -> None:
+        """Note a call that the table of operations does not know, and what it touches."""
+        named = tuple(sorted(buffer for buffer in buffers if buffer is not None))
+        self.reading.unread[self.now.uid] = Unread(name, self.now, named)
 
     def event(self, kind: str, because: Value) -> None:
         """Note what happens at this statement; the first maker of a role is kept."""

@@ -76,8 +76,9 @@ class Spans:
         places = _without_nested(places)
         if join:
             places = self._joined(places)
-        if merge:
-            places = self._merged_arms(places)
+        while merge:  # an `elif` chain has one more pair of arms each time
+            fewer = self._merged_arms(places)
+            merge, places = len(fewer) < len(places), fewer
         by_lines: dict[Lines, Place] = {}
         for place in places:
             by_lines.setdefault(place.lines, place)
@@ -192,14 +193,25 @@ class Spans:
 
     def previous(self, place: Place, *, across_barriers: bool = True) -> Stmt | None:
         """The statement before a place in its block, noise passed over."""
-        beside = [one for one in place.core if one.block is place.anchor.block]
-        start = min(beside, default=place.anchor, key=lambda one: one.index)
-        for statement in start.siblings_before():
+        for statement in self._start(place).siblings_before():
             if not self.context.is_noise(statement):
                 return statement
             if not across_barriers and self.context.is_barrier(statement):
                 return None
         return None
+
+    def _start(self, place: Place) -> Stmt:
+        """The statement that a place begins with; places that were joined are of two blocks."""
+        first = min(place.core, key=lambda one: (one.lines.first, one.index))
+        if first is place.anchor or first.inside(place.anchor):
+            return place.anchor
+        for parent in first.ancestors():
+            if parent.kind not in ("loop", "if") or parent.uid in self.stops:
+                break
+            if parent.lines.first < place.first:
+                break
+            first = parent
+        return first
 
     def extend_back(
         self, place: Place, accept: Callable[[Stmt], bool], *, across_barriers: bool = True

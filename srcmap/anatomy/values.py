@@ -170,19 +170,39 @@ class Values:
 
     def _applied(self, kind: str | None, call: ast.Call) -> Value:
         """What a call inside an expression gives, by the kind of its row in the table."""
+        choice = self.context.choice(call)
+        if choice is not None:
+            return self.choice(choice.test, self.of(choice.then), self.of(choice.other))
         values = [self.of(argument) for argument in call.args]
         match kind, values:
-            case "choice", [_, then, other, *_]:
-                return self.choice(call.args[0], then, other)
             case "fma", [one, other, added, *_]:
                 return self.binary("add", self.binary("mul", one, other), added)
+            case "shape", [only, *_]:
+                return self._shaped(only)
             case ("keep_first", [kept, *_]) | ("keep_second", [_, kept, *_]):
                 return kept
             case str() as op, [_, _, *_] if op in BINARY_KINDS:
                 return functools.reduce(functools.partial(self.binary, op), values)
             case str() as op, [only, *_] if op in UNARY_KINDS:
                 return self.unary(op, only)
+        self._count_unknown(kind, call)
         return self._loaded_of(*values)
+
+    def _count_unknown(self, kind: str | None, call: ast.Call) -> None:
+        """A call of the language that no row knows, and that is given a tile, is counted."""
+        name = self.context.name(call)
+        if kind is not None or name is None or ops.is_known(name):
+            return
+        given = [*call.args, *(item.value for item in call.keywords)]
+        tiles = {b for one in given if (b := self.context.buffer(one)) in self.context.tiles}
+        if tiles:
+            target = {self.run.target} & set(self.context.tiles)
+            self.run.unread(name, tiles | target)
+
+    def _shaped(self, value: Value) -> Value:
+        """A function of one number: capped scores are scores; other roles do not survive it."""
+        scores = _only(value, "score")
+        return scores or self._loaded_of(value)
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
         """Apply the premise table to every pair of roles."""

@@ -58,7 +58,11 @@ def register(app: typer.Typer) -> None:
 
     @app.command("anatomy", help="anatomy.help", epilog="anatomy.examples")
     def command(
-        files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="anatomy.files")],
+        # `readable=False`: Typer would end at the first file that may not be read.
+        files: Annotated[
+            list[Path],
+            typer.Argument(metavar="FILE...", help="anatomy.files", readable=False),
+        ],
         why: Annotated[
             Optional[str],  # noqa: UP045
             typer.Option("--why", metavar="CONCEPT", help="anatomy.why", show_default=False),
@@ -149,7 +153,9 @@ def _read(path: Path) -> Outcome:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device may never end
             return Unread(shown, Note("anatomy.not-a-file"))
         data = path.read_bytes()
-        return Read(shown, read_source(data, shown, collect.neighbour_of(path)), collect.source_lines(data))
+        return Read(
+            shown, read_source(data, shown, collect.neighbour_of(path)), collect.source_lines(data)
+        )
     except OSError as error:
         return Unread(shown, _why(error))
     except ParseError as error:

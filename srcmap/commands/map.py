@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -197,7 +198,8 @@ def _write(path: Path, source_map: SourceMap) -> None:
         beside.write_bytes(encode(source_map))
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the folder itself may be a file
+            beside.unlink(missing_ok=True)
         message = f"{path}: cannot be written: {error.strerror}"
         raise SrcmapError(message, slug="map-file") from error
 

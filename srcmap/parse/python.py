@@ -79,10 +79,29 @@ def _parse(text: str, path: str) -> ast.Module | SyntaxError:
             return ast.parse(text)
         except SyntaxError as error:
             return error
-        except (RecursionError, MemoryError, ValueError) as error:
-            raise ParseError(
-                f"{path}: nested too deeply to be read ({error})", slug="parse"
-            ) from error
+        except (RecursionError, MemoryError) as error:
+            return _too_deep(text, str(error))
+        except ValueError as error:
+            raise ParseError(f"{path}: not to be read ({error})", slug="parse") from error
+
+
+def _too_deep(text: str, message: str) -> SyntaxError:
+    """Where the nesting is that Python gives up on, which it does not say itself."""
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if _starts_statement(line)]
+    statements = zip(starts, [*starts[1:], len(lines)], strict=True)
+    deep = (first for first, end in statements if _is_too_deep("\n".join(lines[first:end])))
+    return SyntaxError(message, ("", next(deep, 0) + 1, 0, None))
+
+
+def _is_too_deep(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:  # half of a statement, as when a string has text at the margin
+        return False
+    except (RecursionError, MemoryError):
+        return True
+    return False
 
 
 def _blank_statement(text: str, line: int) -> tuple[str, bool]:

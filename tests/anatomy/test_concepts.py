@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from tests.anatomy.little import DEFAULTS, ascend, known, nvidia, only, wrong
+from tests.anatomy.little import DEFAULTS, ascend, nvidia, only, wrong
 
 CAUSAL = nvidia(
     before="stop = T.ceildiv((x + 1) * bq, bk)  #: loop-range",
@@ -463,7 +463,6 @@ def test_kernels_that_do_not_attend(name: str) -> None:
     assert only(source).kind == kind
 
 
-@known("definitions that a loop carries to its next turn")
 def test_a_page_number_that_is_counted_by_hand() -> None:
     source = PAGED.replace("pages[b, n]", "pages[b, at]")
     source = source.replace("            for n in", "            at = 0\n            for n in", 1)
@@ -474,7 +473,6 @@ def test_a_page_number_that_is_counted_by_hand() -> None:
     assert wrong(source) == []
 
 
-@known("an element-wise loop in a kernel that only cleans scores")
 def test_cleaning_by_element() -> None:
     source = CLEANER.replace(
         "for j in T.serial(cols):", "for j in T.Parallel(cols):  #: boundary-mask"

@@ -13,7 +13,8 @@ from tests.anatomy.little import nvidia, opened, stmt
 # In each: which line defines `at` (and nothing else) when it is used in `T.copy(K[at, ...`.
 REACHING = {
     "the nearest before": ("at = 1\nat = 2  #!", []),
-    "not one after": ("at = 2  #!", ["at = 3"]),
+    "one after, in the next turn": ("at = 2  #!", ["at = 3  #!"]),
+    "not one after the loop": ("at = 2  #!", []),
     "of the builder": ("", []),
     "both arms": ("if causal:\n    at = 1  #!\nelse:\n    at = 2  #!", []),
     "one arm or what was before": ("at = 0  #!\nif causal:\n    at = 1  #!", []),

@@ -192,3 +192,29 @@ def test_sites_are_in_order_and_told_apart_by_their_labels(pin: str) -> None:
             assert list(kernel.sites) == sorted(
                 kernel.sites, key=lambda site: (site.lines, site.concept, site.label)
             )
+
+
+# Places that were once read wrong, to the line.
+LEARNED = [
+    ("tilelang@v0.1.14", "blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_mask.py",
+     "row-max", Lines(85, 89)),
+    ("tilelang@v0.1.14", "blocksparse_attention/example_tilelang_sparse_gqa_decode_paged.py",
+     "row-max", Lines(101, 105)),
+    ("tilelang@v0.1.14", "minference/example_vertical_slash_sparse_attn.py",
+     "row-max", Lines(128, 131)),
+    ("tilelang-ascend@95acbd7", "HISA/block_sparse_mqa_attn_expert_test.py",
+     "kv-loop", Lines(419, 419)),
+    ("tilelang-ascend@95acbd7", "HISA/block_sparse_mqa_attn_expert_test.py",
+     "boundary-mask", Lines(499, 499)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pin", "path", "concept", "lines"), LEARNED)
+def test_places_that_were_once_read_wrong(pin: str, path: str, concept: str, lines: Lines) -> None:
+    found = {
+        site.lines
+        for kernel in reading(pin, f"examples/{path}").kernels
+        for site in kernel.sites
+        if site.concept == concept
+    }
+    assert lines in found

@@ -8,7 +8,7 @@ import ast
 import pytest
 
 from srcmap.anatomy.inline import MAX_DEPTH
-from tests.anatomy.little import known, nvidia, opened, read, roots, sites, wrong
+from tests.anatomy.little import nvidia, opened, read, roots, sites, wrong
 
 HELPED = {
     "macro beside the kernel": nvidia(
@@ -239,7 +239,6 @@ def test_helper_from_a_neighbour(line: str, called: str, neighbour: str, found: 
     assert ("causal-mask" in concepts) == found
 
 
-@known("helpers beside the file that are imported under another name")
 def test_helper_from_a_neighbour_under_another_name() -> None:
     test_helper_from_a_neighbour(
         "from masks import past as hidden",

@@ -7,7 +7,6 @@ import itertools
 import pytest
 
 from srcmap.anatomy.roles import BINARY, SCALARS, UNARY, binary, family, merge, unary
-from tests.anatomy.little import known
 
 MADE_BY_PRODUCTS = {"score", "acc"}
 """Roles that matrix products give; everything else comes of these, of loads and of constants."""
@@ -139,7 +138,6 @@ def test_order_of_operands_does_not_matter(op: str) -> None:
         assert (set(there.tags), there.event) == (set(back.tags), back.event), (op, one, other)
 
 
-@known("the size of a huge number is told on the left only")
 @pytest.mark.parametrize("op", COMMUTATIVE)
 def test_order_of_numbers_does_not_matter(op: str) -> None:
     for one, other in itertools.product(sorted(SCALARS), repeat=2):

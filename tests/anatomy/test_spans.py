@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.anatomy.little import ascend, known, nvidia, read, sites, wrong
+from tests.anatomy.little import ascend, nvidia, read, sites, wrong
 
 PROBABILITY = {
     "a loop that holds nothing else": """
@@ -115,7 +115,6 @@ THREE_ARMS = """
     """
 
 
-@known("arms are merged once, so three are two places")
 def test_three_arms_are_one_place() -> None:
     assert wrong(nvidia(exponential=THREE_ARMS), "probability") == []
 
@@ -128,7 +127,6 @@ SAVED_LATE = """
     """
 
 
-@known("a save between the reduction and the merge parts them")
 def test_a_save_in_the_middle_of_the_maximum() -> None:
     assert wrong(nvidia(maximum=SAVED_LATE), "row-max") == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.anatomy.little import known, nvidia, only, wrong
+from tests.anatomy.little import nvidia, only, wrong
 
 WAYS = {
     "transposed keys first": nvidia(
@@ -138,7 +138,6 @@ def test_another_way_to_write_it(name: str) -> None:
     assert wrong(WAYS[name]) == []
 
 
-@known("functions of one score that keep it a score")
 def test_capped_scores_are_scores() -> None:
     capped = "for i, j in T.Parallel(bq, bk):\n    s[i, j] = T.tanh(s[i, j] / 50.0) * 50.0"
     assert wrong(nvidia(mask=capped)) == []

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from srcmap.anatomy.tree import Stmt
 
 SCOPES = {"C": "cube-scope", "V": "vector-scope"}
+SCOPE_NAMES = {"C": "C", "V": "V", "Cube": "C", "Vector": "V"}
 
 PLAIN_BARRIERS = {"barrier_all", "pipe_barrier", "sync_all"}
 """Barriers that belong to no data: a scope may end before one."""
@@ -75,21 +76,32 @@ def scopes(kernel: Kernel) -> Iterator[Found]:
 
 
 def scope_kind(kernel: Kernel, statement: Stmt) -> str | None:
-    """`C` or `V` when a statement opens such a scope."""
+    """`C` or `V` when a statement opens such a scope; the npuir branch spells them out."""
     for item in statement.with_items:
         match item.context_expr:
-            case ast.Call(args=[ast.Constant(value=("C" | "V") as kind), *_]) as call:
-                if kernel.context.name(call) == "Scope":
-                    return str(kind)
+            case ast.Call(args=[ast.Constant(value=str() as name), *_]) as call:
+                if kernel.context.name(call) == "Scope" and name in SCOPE_NAMES:
+                    return SCOPE_NAMES[name]
     return None
 
 
 def _without_trailing_barriers(kernel: Kernel, statement: Stmt) -> Place:
     """A scope ends at its last statement that is not a plain barrier; a flag is a statement."""
     body = statement.arms["body"]
-    kept = [below for below in body if kernel.context.call_name(below) not in PLAIN_BARRIERS]
+    kept = [
+        below
+        for below in body
+        if kernel.context.call_name(below) not in PLAIN_BARRIERS and not _is_text(below)
+    ]
     last = (kept or body)[-1]
     return Place(statement.lines.first, last.lines.last, statement, (statement,))
+
+
+def _is_text(statement: Stmt) -> bool:
+    node = statement.node
+    return isinstance(node, ast.Pass) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
 
 
 def flags(kernel: Kernel) -> Iterator[Found]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from srcmap.anatomy import ops
 from srcmap.anatomy.concepts.base import Found, Kernel
 from srcmap.anatomy.definitions import scalar_value
 from srcmap.anatomy.spans import Place
@@ -63,12 +64,15 @@ def window_start(kernel: Kernel) -> Iterator[Found]:
 def _bounds(loop: Stmt) -> tuple[ast.expr | None, ast.expr | None]:
     """Start and stop of a loop as written; start is None when it is zero by default."""
     call = loop_call(loop)
-    match call.args if call is not None else []:
-        case [stop]:
-            return None, stop
-        case [start, stop, *_]:
-            return start, stop
-    return None, None
+    if call is None:
+        return None, None
+    named_start, named_stop = ops.keyword(call, "start"), ops.keyword(call, "stop")
+    match call.args:
+        case []:
+            return named_start, named_stop
+        case [only]:
+            return (only, named_stop) if named_stop is not None else (named_start, only)
+    return call.args[0], call.args[1]
 
 
 # the stop

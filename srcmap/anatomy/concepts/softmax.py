@@ -40,8 +40,13 @@ def state_init(kernel: Kernel) -> Iterator[Found]:
 
 
 def _copies(kernel: Kernel, statement: Stmt) -> bool:
+    """Whether a tile is moved; npuir broadcasts a number with an operation that also copies."""
     operation = kernel.context.operation(statement)
-    return operation is not None and operation.kind == "copy"
+    return (
+        operation is not None
+        and operation.kind == "copy"
+        and any(kernel.deps.fold(source, statement) is None for source in operation.sources)
+    )
 
 
 def _before_loops(kernel: Kernel, statement: Stmt) -> bool:
@@ -67,8 +72,7 @@ def _by_probabilities(kernel: Kernel) -> list[Place]:
     """Products of one probability tile side by side are one place; of two tiles, two."""
     groups: dict[str, list[Stmt]] = {}
     for product in kernel.facts.pv_products:
-        operand = product.call.args[0 if "prob" in product.left else 1]
-        groups.setdefault(ast.dump(operand), []).append(product.statement)
+        groups.setdefault(ast.dump(product.weights), []).append(product.statement)
     return [place for statements in groups.values() for place in kernel.spans.places(statements)]
 
 
@@ -103,9 +107,26 @@ def row_max(kernel: Kernel) -> Iterator[Found]:
     events = facts.events("REDUCE-MAX", "MAX-MERGE", in_loop=True)
     events += [one for one in facts.events("MAX-NEG", in_loop=True) if one.target in negated]
     before = {event.statement for event in facts.events("SAVE-MAX")} | set(facts.maximum_fills)
-    for place in kernel.spans.places(event.statement for event in events):
-        taken = kernel.spans.extend_back(place, before.__contains__)
-        yield kernel.at("row-max", taken, events)
+    reducing = {event.statement.place for event in events}
+    steps = [event.statement for event in events] + _saves_between(kernel, events)
+    for place in kernel.spans.places(steps):
+        if reducing & {one.place for one in place.core}:
+            taken = kernel.spans.extend_back(place, before.__contains__)
+            yield kernel.at("row-max", taken, events)
+
+
+def _saves_between(kernel: Kernel, events: list[Event]) -> list[Stmt]:
+    """Saves of the old maximum that stand between its reduction and its merge."""
+    reduced = {event.statement for event in events}
+    found: list[Stmt] = []
+    for event in kernel.facts.events("SAVE-MAX", in_loop=True):
+        save = event.statement
+        beside = [one for one in save.block if one is save or not kernel.context.is_noise(one)]
+        at = beside.index(save)
+        around = [*beside[max(at - 1, 0) : at], *beside[at + 1 : at + 2]]
+        if len(around) == 2 and all(reduced & set(one.walk()) for one in around):
+            found.append(save)
+    return found
 
 
 def rescaling(kernel: Kernel) -> Iterator[Found]:
@@ -125,7 +146,13 @@ def rescaling(kernel: Kernel) -> Iterator[Found]:
 
 def normalising(kernel: Kernel) -> Iterator[Found]:
     """Division by the denominator, and what a row that sees no key returns."""
-    yield from _with_broadcast(kernel, "normalise", kernel.facts.events("NORM"))
+    events = kernel.facts.events("NORM")
+    dividing = {event.statement for event in events}
+    for place in kernel.spans.places(
+        event.statement for event in kernel.facts.events("NORM", "RECIPROCAL")
+    ):
+        if dividing & set(place.core):  # a reciprocal counts where the product follows at once
+            yield kernel.at("normalise", _take_broadcast(kernel, place), events)
     yield from kernel.at_events("empty-row", kernel.facts.events("EMPTY-ROW"))
 
 
@@ -134,6 +161,8 @@ def sink(kernel: Kernel) -> Iterator[Found]:
     if not kernel.facts.events("SINK-ADD"):
         return
     events = kernel.facts.events("SINK-DIFF", "SINKEXP", "SINK-ADD", "MAX-SINK")
+    if kernel.facts.kv_loops:  # in the loop a sink that began as the maximum looks like one too
+        events = [one for one in events if kernel.facts.kv_loop_of(one.statement) is None]
     makers = {maker for event in events for tag, maker in event.because if tag.startswith("L:")}
     loads = [statement for statement in kernel.context.statements if statement.uid in makers]
     yield from (kernel.at("sink-load", place) for place in kernel.spans.places(loads))
