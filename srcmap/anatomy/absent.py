@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.model import Absence, Note
 
@@ -40,13 +40,46 @@ SOFTMAX_ROLES = {
 }  # fmt: skip
 
 
+STATE = {
+    "state-init", "row-max", "rescale-factor", "denominator", "acc-rescale", "normalise",
+    "empty-row", "sink-epilogue", "epilogue-store", "partial-lse",
+}  # fmt: skip
+"""What rests on the running maximum and sum being followed from block to block."""
+
+
 def absences(kernel: Kernel, have: set[str]) -> tuple[Absence, ...]:
     """Concepts that could be here by the kernel's class and are not; `have` are those found."""
-    doubtful = touched_by_unread(kernel)
+    doubts = _Doubts(touched_by_unread(kernel), _loses_the_state(kernel))
     return tuple(
-        Absence(concept=concept, reason=_reason(kernel, concept, doubtful), judged=not doubtful)
+        doubts.of(concept) or Absence(concept=concept, reason=_reason(kernel, concept))
         for concept in _possible(kernel)
         if concept not in have
+    )
+
+
+class _Doubts(NamedTuple):
+    """Why an absence is not judged."""
+
+    calls: list[str]
+    """Unknown calls that touch the chain."""
+    loses_state: bool
+    """The state was not followed, as when tiles share memory by address."""
+
+    def of(self, concept: str) -> Absence | None:
+        if self.calls:
+            why = Note("roles.not-judged", {"calls": ", ".join(self.calls)})
+        elif self.loses_state and concept in STATE:
+            why = Note("roles.not-followed")
+        else:
+            return None
+        return Absence(concept=concept, reason=why, judged=False)
+
+
+def _loses_the_state(kernel: Kernel) -> bool:
+    """Probabilities in a key loop that nothing rescales or divides: more was done than was seen."""
+    facts = kernel.facts
+    return bool(facts.events("PROB", in_loop=True)) and not facts.events(
+        "RESCALE", "ACC-RESCALE", "NORM"
     )
 
 
@@ -68,9 +101,7 @@ def _possible(kernel: Kernel) -> tuple[str, ...]:
     return ()
 
 
-def _reason(kernel: Kernel, concept: str, doubtful: list[str]) -> Note:
-    if doubtful:
-        return Note("roles.not-judged", {"calls": ", ".join(doubtful)})
+def _reason(kernel: Kernel, concept: str) -> Note:
     if kernel.facts.kernel_class == "indexer" and concept in NO_SOFTMAX:
         return Note("roles.absent-no-softmax")
     return Note(f"roles.absent-{concept}")

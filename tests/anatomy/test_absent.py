@@ -104,6 +104,16 @@ def test_nothing_is_claimed_where_a_call_was_not_understood(call: str, doubt: bo
         assert all("conjure" in one.reason.args["calls"] for one in kernel.absences)
 
 
+def test_a_state_that_is_lost_is_not_said_to_be_absent() -> None:
+    source = nvidia(rescale="", denominator="", accumulator="", normalise="")
+    absent = {one.concept: one for one in only(source).absences}
+    for concept in ("rescale-factor", "acc-rescale", "normalise"):
+        assert not absent[concept].judged
+        assert absent[concept].reason.key == "roles.not-followed"
+    assert absent["window-mask"].judged
+    assert all(one.judged for one in only(nvidia()).absences)
+
+
 def test_unread_calls_are_shown_with_their_lines() -> None:
     source = nvidia(mask="T.conjure(s)")
     (unread,) = only(source).unread
@@ -117,7 +127,7 @@ def test_every_reason_has_a_sentence(lang: str) -> None:
     said = set(json.loads((folder / f"roles.{lang}.json").read_text("utf-8")))
     concepts = {concept for row in (*LISTS, absent.NO_SOFTMAX) for concept in row}
     assert {f"roles.absent-{concept}" for concept in concepts} <= said
-    assert {"roles.not-judged", "roles.absent-no-softmax"} <= said
+    assert {"roles.not-judged", "roles.not-followed", "roles.absent-no-softmax"} <= said
 
 
 def test_lists_of_concepts_hold_each_once() -> None:

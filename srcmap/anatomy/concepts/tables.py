@@ -75,7 +75,10 @@ class Tables:
         lookups = self.kernel.facts.loads_of(table)
         if any(self._is_behind_index(lookup) for lookup in lookups):
             return True
-        return table not in self._positions and any(map(self._looks_like_pages, lookups))
+        if table in self._positions:
+            return False
+        flat = bool(lookups) and all(len(index_items(one.expr)) == 1 for one in lookups)
+        return flat or any(map(self._looks_like_pages, lookups))  # one of each query has two
 
     def _is_behind_index(self, lookup: Access) -> bool:
         others = self.kernel.facts.address_tables - {lookup.name}
