@@ -28,6 +28,7 @@ COMMANDS = (
     *("variant", "where", "show", "anatomy"),
     *("diff", "compare", "concept", "search"),
     *("cite", "drift", "bump", "history"),
+    *("run", "trace", "verify"),
     *("map", "lock", "sync", "doctor", "completion"),
 )
 

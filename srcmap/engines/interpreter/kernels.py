@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
-from functools import cache
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,15 +48,19 @@ class Options:
         self.sources: dict[str, ast.Module] = {}
         """Parsed files that may be rewritten, by the name in their code objects."""
         self.block_limit: int | None = None
-        self.unhandled: list[str] = []
+
+    def forget(self, path: str) -> None:
+        """A file is loaded again, perhaps with another text."""
+        self.sources.pop(path, None)
 
 
 options = Options()
 
 
-@cache
 def _tree(path: str) -> ast.Module:
-    return options.sources.get(path) or ast.parse(Path(path).read_bytes())
+    if path not in options.sources:
+        options.sources[path] = ast.parse(Path(path).read_bytes())
+    return options.sources[path]
 
 
 class _Source:

@@ -31,6 +31,9 @@ _TRUSTED = {
 """Functions that a constant may be computed with: they have no effect."""
 
 
+_beside: list[_Beside] = []
+
+
 def prepare(dialect: str) -> None:
     """Make this process ready to load upstream files of a dialect."""
     import numpy as np
@@ -41,11 +44,12 @@ def prepare(dialect: str) -> None:
 
 def load(path: Path, source: str | None = None) -> ModuleType:
     """Load one file. `source` stands for its text when that was mutated."""
-    folder = str(path.parent)
+    for old in _beside:
+        old.leave()
     finder = _Beside(path.parent)
+    _beside[:] = [finder]
     sys.meta_path.insert(1, finder)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    options.forget(str(path))
     text = path.read_text(encoding="utf-8") if source is None else source
     return _executed(path.stem, path, text)
 
@@ -54,6 +58,7 @@ def _executed(name: str, path: Path, text: str) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module
+    _beside[0].loaded.add(name)
     tree = ast.parse(text)
     options.sources[str(path)] = ast.parse(text)
     options.findings.sources.add(str(path))
@@ -67,6 +72,15 @@ class _Beside(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.loaded: set[str] = set()
+        sys.path.insert(0, str(folder))
+
+    def leave(self) -> None:
+        """Forget the folder and its modules: other folders have files of the same names."""
+        sys.meta_path.remove(self)
+        sys.path.remove(str(self.folder))
+        for name in self.loaded:
+            sys.modules.pop(name, None)
 
     def find_spec(
         self, name: str, _path: Sequence[str] | None = None, _target: Any = None
@@ -75,6 +89,7 @@ class _Beside(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path = self.folder / f"{name}.py"
         if "." in name or not path.is_file():
             return None
+        self.loaded.add(name)
         return importlib.machinery.ModuleSpec(name, self, origin=str(path))
 
     def create_module(self, _spec: importlib.machinery.ModuleSpec) -> None:

@@ -109,7 +109,8 @@ class Run:
         self.globals_shared: dict[Any, Any] = {}
         self.arguments: list[Any] = []
         """What the kernel was called with."""
-        self.steps = 0
+        self.moving_from = ""
+        """The memory that the copy under way reads from; empty outside copies."""
 
     def note(self, kind: str, buffer: str, **facts: Any) -> None:
         self.findings.add(kind, buffer, block=self.block.index, **facts)

@@ -94,7 +94,9 @@ def copy(
         marks = None if marks is None else np.swapaxes(marks, -1, -2)
     if values.size == prod(target.extents):
         marks = None if marks is None else marks.reshape(target.extents)
+        here.run.moving_from = source.scope
         target.write(values.reshape(target.extents), marks)
+        here.run.moving_from = ""
     else:
         _copy_part(values, target, 0 if pad_value is None else value_of(pad_value))
 

@@ -85,7 +85,9 @@ def copy(src: Any, dst: Any, *_args: Any, **_options: Any) -> None:
     if marks is not None:
         marks = marks.reshape(target.extents)
     here.run.role.loads.clear()
+    here.run.moving_from = source.scope
     target.write(values.reshape(target.extents), marks)
+    here.run.moving_from = ""
 
 
 def _copy_elements(src: Any, dst: Any) -> None:

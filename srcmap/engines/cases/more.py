@@ -1,0 +1,1 @@
+"""Further files of the catalogue's variants."""

@@ -1,0 +1,224 @@
+"""The child process: runs jobs and writes one line of JSON for each outcome.
+
+`python -m srcmap.engines.worker JOBS ANSWERS START MEMORY`; only `child` starts it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+from srcmap.engines.jobs import Failure, Found, Job, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def main(argv: list[str]) -> int:
+    """Run the jobs from START on."""
+    asked, answers, start, memory = argv
+    _limit(int(memory))
+    jobs = msgspec.json.decode(Path(asked).read_bytes(), type=list[Job])
+    with Path(answers).open("ab") as out:
+        for number in range(int(start), len(jobs)):
+            _say(out, b"at %d" % number)
+            for outcome in _outcomes(number, jobs[number]):
+                _say(out, b"out " + msgspec.json.encode(outcome))
+        _say(out, b"end")
+    return 0
+
+
+def _say(out: BinaryIO, line: bytes) -> None:
+    out.write(line + b"\n")
+    out.flush()
+
+
+def _limit(memory: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _outcomes(number: int, job: Job) -> Iterator[Outcome]:
+    try:
+        host = _host(job)
+        module = host.load(job)
+    except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises is an answer
+        yield Outcome(job=number, name="", state="failed", failure=failure_of(error, job))
+        return
+    if job.kind == "run" and not job.case:
+        from srcmap.engines.generic import run_generic
+
+        yield run_generic(number, job, module, host)
+        return
+    from srcmap.engines.cases.registry import checks_of
+
+    for check in checks_of(job):
+        outcome = _checked(number, job, module, host, check)
+        yield outcome
+        if job.stop_early and outcome.state == "failed":
+            return
+
+
+def _host(job: Job) -> Any:
+    """Return what loads and runs modules for an engine."""
+    from importlib import import_module
+
+    home = "tilelang_cpu" if job.engine == "tilelang-cpu" else "interpreter"
+    return import_module(f"srcmap.engines.{home}.host")
+
+
+def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outcome:
+    from srcmap.engines.cases.checks import execute
+    from srcmap.engines.cases.judging import compare_all, summary
+
+    host.begin(job)
+    started = time.perf_counter()
+    try:
+        refused = host.refuses(check)
+        if refused:
+            return Outcome(job=number, name=check.name, state="untested", reason=refused)
+        outputs = host.execute(module, check.run, execute)
+    except Exception as error:  # noqa: BLE001 - foreign code
+        return Outcome(
+            job=number,
+            name=check.name,
+            state="failed",
+            failure=failure_of(error, job),
+            seconds=time.perf_counter() - started,
+            findings=tuple(host.findings(job)),
+        )
+    seconds = time.perf_counter() - started
+    compared = compare_all(check, outputs)
+    good = all(c.bad == 0 for c in compared)
+    state, reason = _state(check, good)
+    theirs, missing = _theirs(job, module, check)
+    ours, ours_missing = _ours(job, check)
+    return Outcome(
+        job=number,
+        name=check.name,
+        state=state,
+        reason=reason,
+        seconds=seconds,
+        inputs=tuple(summary(f"input {n}", x) for n, x in enumerate(check.run.inputs)),
+        outputs=tuple(summary(f"output {n}", x) for n, x in enumerate(outputs)),
+        compared=compared,
+        theirs=theirs,
+        theirs_missing=missing,
+        ours=ours,
+        ours_missing=ours_missing,
+        findings=tuple(host.findings(job)),
+        trace=host.trace(job),
+    )
+
+
+def _state(check: Any, good: bool) -> tuple[Any, str]:
+    if not check.diverges:
+        return ("passed" if good else "failed"), ""
+    if good:
+        return "failed", f"declared to diverge, and does not: {check.diverges}"
+    return "diverges", check.diverges
+
+
+def _theirs(job: Job, module: Any, check: Any) -> tuple[Any, str]:
+    """Run upstream's own reference, when that is asked for and can be done."""
+    from importlib.util import find_spec
+
+    from srcmap.engines.cases.checks import execute_theirs
+    from srcmap.engines.cases.judging import compare_all
+
+    if not job.theirs or check.theirs is None:
+        return (), ""
+    if find_spec("torch") is None:
+        return (), "needs torch"
+    try:
+        outputs = execute_theirs(module, check.theirs)
+    except Exception as error:  # noqa: BLE001 - foreign code
+        return (), f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return compare_all(check._replace(want=check.want[: len(outputs)]), outputs), ""
+
+
+def _ours(job: Job, check: Any) -> tuple[Any, str]:
+    """Run our implementation on the same inputs: `like_upstream(run)` gives the same outputs."""
+    from importlib import import_module
+
+    from srcmap.engines.cases.judging import compare_all
+
+    if not job.ours:
+        return (), ""
+    folder, *modules = job.ours
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    compared: list[Any] = []
+    for name in modules:
+        try:
+            outputs = import_module(name).like_upstream(check.run)
+        except NotImplementedError as error:
+            return tuple(compared), f"{name}: {error}"
+        except Exception as error:  # noqa: BLE001 - a failure of ours is an answer, not a crash
+            return tuple(compared), f"{name}: {type(error).__name__}: {error}".splitlines()[0][:200]
+        compared += compare_all(check._replace(want=check.want[: len(outputs)]), outputs)
+    return tuple(compared), ""
+
+
+def failure_of(error: BaseException, job: Job) -> Failure:
+    """Return what stopped a kernel, with the upstream line it stopped at."""
+    from srcmap.engines.interpreter.machine import DeadlockError, KernelError, UnsupportedError
+
+    kinds = (
+        (UnsupportedError, "unsupported"),
+        (DeadlockError, "deadlock"),
+        (KernelError, "kernel"),
+        (ModuleNotFoundError, "needs"),
+        (MemoryError, "memory"),
+    )
+    kind = next((name for cls, name in kinds if isinstance(error, cls)), "crash")
+    path, line = _place(error, job)
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    message = text if kind != "crash" else f"{type(error).__name__}: {text}"
+    return Failure(
+        kind=kind,
+        message=message[:400],
+        operation=getattr(error, "operation", ""),
+        path=path,
+        line=line,
+    )
+
+
+def _place(error: BaseException, job: Job) -> tuple[str, int]:
+    """Return the innermost upstream line of a traceback."""
+    root = str(Path(job.root))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename.startswith(root):
+            return str(Path(frame.filename).relative_to(root)), frame.lineno or 0
+    return "", 0
+
+
+def relative(found: Any, job: Job) -> Found:
+    """Return a finding with its path relative to the root."""
+    root = str(Path(job.root))
+    path = found.path
+    if path.startswith(root):
+        path = str(Path(path).relative_to(root))
+    return Found(
+        kind=found.kind,
+        path=path,
+        line=found.line,
+        buffer=found.buffer,
+        count=found.count,
+        detail=found.detail,
+        where=found.where,
+        block=found.block,
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

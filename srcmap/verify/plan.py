@@ -1,0 +1,101 @@
+"""Variants and pins -> what will be run, and what cannot be and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from srcmap.checkout import find_checkout
+from srcmap.engines.caselist import LISTED, UNTESTED, listed
+from srcmap.engines.jobs import Engine, Job
+from srcmap.model import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from srcmap.catalogue import Catalogue, Variant
+    from srcmap.lock import Lock, Pin
+
+
+class Planned(NamedTuple):
+    """One file of one pin with one engine: a job, or the reason why there is none."""
+
+    variants: tuple[str, ...]
+    repo: str
+    pin: str
+    path: str
+    engine: Engine
+    job: Job | None
+    reason: Note | None = None
+
+
+def plan(
+    catalogue: Catalogue,
+    wanted: Sequence[Variant],
+    pins: Sequence[tuple[Lock, Pin]],
+    project: Path | None,
+    *,
+    engines: Sequence[Engine] = ("interpreter",),
+    seed: int = 0,
+    theirs: bool = True,
+) -> list[Planned]:
+    """Plan every file of the variants (all of them, and files of no variant, without any)."""
+    found = []
+    for lock, pin in pins:
+        checkout = find_checkout(lock, pin, project)
+        for path, ids in _files(catalogue, wanted, lock.name):
+            for engine in engines:
+                name = (lock.name, pin.version, path)
+                if checkout is None:
+                    missing = Note("run.no-checkout", {"pin": f"{lock.name}@{pin.version}"})
+                    found.append(Planned(ids, *name, engine, None, missing))
+                    continue
+                root = Path(checkout.root)
+                reason = _reason(lock.name, path, root)
+                job = None
+                if reason is None:
+                    job = _job(lock.name, path, root, engine, seed, theirs)
+                found.append(Planned(ids, *name, engine, job, reason))
+    return found
+
+
+def _files(
+    catalogue: Catalogue, wanted: Sequence[Variant], repo: str
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield Python files of these variants with the ids of those, each file once."""
+    paths: dict[str, list[str]] = {}
+    for variant in wanted or catalogue.variants:
+        for request in variant.files:
+            if request.repo == repo and request.path.endswith(".py") and _is_kernel(request.path):
+                paths.setdefault(request.path, []).append(variant.id)
+    if not wanted:
+        for row in LISTED:
+            if row.repo == repo:
+                paths.setdefault(row.path, [])
+    yield from ((path, tuple(ids)) for path, ids in paths.items())
+
+
+def _is_kernel(path: str) -> bool:
+    return path.startswith("examples/")
+
+
+def _reason(repo: str, path: str, root: Path) -> Note | None:
+    if not (root / path).is_file():
+        return Note("run.not-in-pin", {"path": path})
+    if listed(repo, path) is None:
+        return Note(UNTESTED.get((repo, path), "run.no-case"), {"path": path})
+    return None
+
+
+def _job(repo: str, path: str, root: Path, engine: Engine, seed: int, theirs: bool) -> Job:
+    row = listed(repo, path)
+    return Job(
+        kind="check",
+        repo=repo,
+        root=str(root),
+        path=path,
+        engine=engine,
+        case=row.case if row else "",
+        seed=seed,
+        theirs=theirs and engine == "interpreter",
+    )
