@@ -48,6 +48,16 @@ def pieces(text: str, least: int = 4) -> list[str]:
     return [part for part in re.split(r"\.{3,}|\[\.*\]", flat) if len(part) >= least]
 
 
+def _is_cut(whole: Lines, lines: Lines, has_body: bool) -> bool:
+    if lines.last < whole.first or whole.last < lines.first or _inside(whole, lines):
+        return False
+    return not has_body or not (whole.first < lines.first and lines.last <= whole.last)
+
+
+def _inside(inner: Lines, outer: Lines) -> bool:
+    return outer.first <= inner.first and inner.last <= outer.last
+
+
 class FileText:
     """One file of a pin: its lines, and questions about where things are in it."""
 
@@ -137,7 +147,11 @@ class FileText:
             for start in where if len(where) <= _TOO_MANY else ():
                 count, place = self._around(places, anchor, start, reach)
                 found[place] = max(count, found.get(place, 0))
-        return [(count, place) for place, count in found.items()]
+        return [
+            (count, place)
+            for place, count in found.items()
+            if not any(c >= count and p != place and _inside(p, place) for p, c in found.items())
+        ]
 
     def _around(
         self, places: list[list[Lines]], anchor: int, start: Lines, reach: int
@@ -192,8 +206,8 @@ class FileText:
     # -- statements ----------------------------------------------------------------------
 
     @cached_property
-    def _statements(self) -> list[Lines]:
-        """Every statement of more than one line, of a Python file that parses."""
+    def _statements(self) -> list[tuple[Lines, bool]]:
+        """Every statement of more than one line, and whether it has a body of its own."""
         import ast
         import warnings
 
@@ -208,19 +222,17 @@ class FileText:
         found = []
         for node in ast.walk(tree):
             if isinstance(node, ast.stmt) and node.end_lineno != node.lineno:
-                decorators = [d.lineno for d in getattr(node, "decorator_list", ())]
-                found.append(Lines(min([node.lineno, *decorators]), node.end_lineno or node.lineno))
+                first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+                whole = Lines(first, node.end_lineno or node.lineno)
+                found.append((whole, hasattr(node, "body")))
         return found
 
-    def cut(self, lines: Lines) -> Lines | None:
-        """Find a statement that the borders of `lines` cut in two; being inside one is no cut."""
-        for whole in self._statements:
-            outside = lines.last < whole.first or whole.last < lines.first
-            inside = whole.first <= lines.first and lines.last <= whole.last
-            around = lines.first <= whole.first and whole.last <= lines.last
-            if not (outside or inside or around):
-                return whole
-        return None
+    def cuts(self, lines: Lines) -> set[Lines]:
+        """Find the statements that the borders of `lines` cut in two.
+
+        Lines inside a body cut nothing; lines with a head and a part of its body do.
+        """
+        return {whole for whole, has_body in self._statements if _is_cut(whole, lines, has_body)}
 
     # -- sections ------------------------------------------------------------------------
 

@@ -7,19 +7,21 @@ closes, the comment's own line. Nearer is surer, so evidence comes in that order
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.compare import norm, without_comment
+from srcmap.cite.page import Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from srcmap.cite.nouns import Citation
-    from srcmap.cite.page import Page
+    from srcmap.cite.page import Block, Page
 
-_END = re.compile(r"[。！？]|[.!?](?=\s|\Z)|[:：][ \t*`]*\r?\n|\n[ \t]*\r?\n|；\s*\n")
+_END = re.compile(r"[。！？](?![」』”])|[.!?](?=\s|\Z)|[:：][ \t*`]*\r?\n|\n[ \t]*\r?\n|；\s*\n")
 _CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 """A reference at the end of its line: what follows is about something else."""
 _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\s*\{(?:\\\w+\s*\{)*)\Z")
@@ -31,9 +33,12 @@ _NAME = re.compile(
     r"(?<![A-Za-z0-9_])(?:[A-Za-z_]\w*(?:\.|::))*[A-Za-z_][A-Za-z0-9_]*(?:\(\))?"
     r"|(?<![\w.])\d+e\d+|\d+\.\d{4,}"
 )
-_IN_PROSE = re.compile(
-    r"_|[a-z][A-Z]|[A-Za-z]\.[A-Za-z]|::|\(\)|\d+e\d|\d\.\d{4}|^[A-Z][a-z]+[A-Z]"
+_PROSE_NAME = re.compile(
+    r"(?<![A-Za-z0-9_])(?:[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|::)[A-Za-z_][A-Za-z0-9_]*)+(?:\(\))?"
+    r"|[A-Za-z0-9]*_[A-Za-z0-9_]*(?:\(\))?|[A-Za-z][A-Za-z0-9]*\(\)|[a-z]+[A-Z][A-Za-z0-9_]*"
+    r"|[A-Z][a-z]+[A-Z][A-Za-z0-9_]*)|(?<![\w.])\d+e\d+|\d+\.\d{4,}"
 )
+_NUMBER = re.compile(r"v?\d[\d.]*|_+")
 _CODE_LINE = re.compile(
     r"\s*(?:(?:for|if|elif|else|with|def|return|class|import|from|while|assert|try)\b"
     r".*[:(=,)]"
@@ -83,46 +88,144 @@ class Quote(NamedTuple):
     near: bool
     """Belongs to this citation and to no other."""
     prose: bool = False
+    own: bool = False
+    """The line of code that the citation is a comment of."""
 
 
-class Evidence(NamedTuple):
-    """All that can be compared, surest first."""
+class Evidence:
+    """All that can be compared. What is dear to collect is collected when it is asked for."""
 
-    quotes: tuple[Quote, ...]
-    names: tuple[str, ...]
-    marked: tuple[str, ...]
-    """Names that are set as code: a file that lacks one is worth a warning."""
-    concepts: tuple[str, ...]
-    distant: bool
-    """The concepts are named above the code that the citation closes, not in its own sentence."""
-    rows: tuple[tuple[str, ...], ...]
-    """Table rows beside it, as cells."""
-    around: str
-    """The text about it, for guessing where the right place may be."""
+    def __init__(self, reading: Reading, citation: Citation) -> None:
+        self._reading, self._citation = reading, citation
+        self._spot = reading.spot(citation)
+        self.concepts, self.distant = reading.concepts(self._spot)
+        """The concepts that are named, the nearest first; whether they are named above the code
+        that the citation closes, not in its own sentence."""
+
+    @cached_property
+    def quotes(self) -> tuple[Quote, ...]:
+        """Quoted text, surest first."""
+        return tuple(self._reading.quotes(self._citation, self._spot))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the sentence, the nearest first."""
+        return self._reading.names(self._spot)
+
+    @cached_property
+    def sentence_names(self) -> tuple[str, ...]:
+        """Names anywhere in the sentence: they may belong to another citation of it."""
+        return self._reading.all_names(self._spot.sentence)
+
+    @cached_property
+    def hints(self) -> tuple[str, ...]:
+        """Concepts that a common word may mean: enough to agree, and not to disagree."""
+        return self._reading.hints(self._spot)
+
+    @cached_property
+    def marked(self) -> tuple[str, ...]:
+        """Names that are set as code: a file that lacks one is worth a warning."""
+        return tuple(dict.fromkeys(self._reading.marked(*self._spot.sentence)))
+
+    @cached_property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """Table rows beside it, as cells."""
+        return self._reading.rows(self._citation)
+
+    @cached_property
+    def around(self) -> str:
+        """The text about it, for guessing where the right place may be."""
+        return self._reading.around(self._citation, self._spot)
+
+
+class Spot(NamedTuple):
+    """Where to look for evidence about one citation: runs of characters, half open."""
+
+    sentence: tuple[int, int]
+    before: tuple[int, int]
+    """Its clause, up to the citation."""
+    after: tuple[int, int]
+    lead: tuple[int, int] | None
+    """The text above, for a citation that begins its line."""
+    begins: bool
 
 
 class Concepts:
     """The names by which a document may call a concept, in both languages."""
 
     def __init__(self, names: Mapping[str, Iterable[str]]) -> None:
-        self._ids: dict[str, str] = {}
+        found: dict[str, str] = {}
         for concept, said in names.items():
             for name in (*said, *_ALSO_CALLED.get(concept, ())):
                 if _is_telling(name):
-                    self._ids.setdefault(_folded(name), concept)
-        longest = sorted(self._ids, key=len, reverse=True)
+                    found.setdefault(_folded(name), concept)
+        self._ids = sorted(found.items(), key=lambda item: -len(item[0]))
         exact = [re.escape(concept) for concept in names if "-" in concept]
         self._exact = re.compile(rf"(?<![\w-])(?:{'|'.join(exact)})(?![\w-])" if exact else r"(?!)")
-        self._pattern = re.compile("|".join(map(_flexible, longest)) or r"(?!)", re.IGNORECASE)
+        self._common = [
+            (name.casefold(), concept)
+            for concept, said in names.items()
+            for name in said
+            if not _is_telling(name) and name.casefold() not in _TOO_COMMON
+        ]
         self.names = {concept: tuple(said) for concept, said in names.items()}
 
     def named(self, text: str) -> list[str]:
         """List the concepts that a text names, in order."""
-        said = [(m.start(), self._ids.get(_folded(m[0]))) for m in self._pattern.finditer(text)]
-        ids = [(m.start(), m[0]) for m in self._exact.finditer(text)]
-        return list(dict.fromkeys(concept for _, concept in sorted([*said, *ids]) if concept))
+        return list(dict.fromkeys(concept for _, concept in self.mentions(text)))
+
+    def hinted(self, text: str) -> list[str]:
+        """List the concepts whose name is a common word that stands in a text."""
+        lower = text.casefold().replace("normalization", "normalisation")
+        return [concept for name, concept in self._common if name in lower]
+
+    def mentions(self, text: str) -> list[tuple[int, str]]:
+        """List the concepts that a text names, and where, in order; a longer name wins."""
+        folded = _folded(text)
+        hits = [
+            (at, at + len(name), concept)
+            for name, concept in self._ids
+            if name in folded
+            for at in _occurrences(folded, name)
+        ]
+        found = [(m.start(), m[0]) for m in self._exact.finditer(text)]
+        if hits:
+            found.extend(_unfolded(text, hits))
+        return sorted(found)
 
 
+def _occurrences(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _unfolded(text: str, hits: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, str]]:
+    """Give the places of hits in the text itself, those that are whole words."""
+    places = [at for at, char in enumerate(text) if char not in _FOLDED_AWAY]
+    taken: list[tuple[int, int]] = []
+    for first, last, concept in hits:
+        if any(a < last and first < b for a, b in taken):
+            continue
+        start, end = places[first], places[last - 1] + 1
+        if _is_whole(text, start, end):
+            taken.append((first, last))
+            yield start, concept
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether Latin letters at either end are the ends of words; a plural is one too."""
+    if re.match(r"[A-Za-z0-9_]", text[start]) and re.match(
+        r"[A-Za-z0-9_]", text[start - 1 : start]
+    ):
+        return False
+    if not re.match(r"[A-Za-z0-9_]", text[end - 1]):
+        return True
+    return re.match(r"(?:s|es)?(?![A-Za-z0-9_])", text[end : end + 3]) is not None
+
+
+_TOO_COMMON = frozenset({"combine", "概率", "probability"})
 _ALSO_CALLED = {
     "combine": ("combine 段", "combine 阶段", "combine 内核", "combine stage"),
     "check-inf": ("check_inf",),
@@ -141,16 +244,15 @@ def _is_telling(name: str) -> bool:
     return wide >= 4 or (wide >= 1 and bool(latin)) or len(latin) >= 2 or "_" in name
 
 
-def _folded(name: str) -> str:
-    return re.sub(r"[\s_`-]+", "", name).casefold()
+_FOLDED_AWAY = frozenset(" \t\r\n`-\u3000")
+_FOLD = dict.fromkeys(map(ord, _FOLDED_AWAY))
 
 
-def _flexible(folded: str) -> str:
-    parts = re.findall(rf"[{_CJK}]|[^{_CJK}]+", folded)
-    body = r"[\s`]*".join(r"[\s_`-]*".join(map(re.escape, part)) for part in parts)
-    head = r"(?<![A-Za-z0-9_])" if re.match(r"\w", folded, re.ASCII) else ""
-    tail = r"(?:s|es)?(?![A-Za-z0-9_])" if re.match(r"\w", folded[-1], re.ASCII) else ""
-    return f"{head}{body}{tail}"
+def _folded(text: str) -> str:
+    """Text without what may stand between the words of a name, in lower case."""
+    kept = text.translate(_FOLD)
+    lower = kept.lower()
+    return lower if len(lower) == len(kept) else kept
 
 
 class Reading:
@@ -159,39 +261,80 @@ class Reading:
     def __init__(self, page: Page, citations: Sequence[Citation], concepts: Concepts) -> None:
         self._page, self._text, self._concepts = page, page.text, concepts
         self._places = sorted(c.at for c in citations)
+        self._starts = [start for start, _ in self._places]
+        self._ends = sorted(end for _, end in self._places)
         self._labels = self._labelled()
         self._lined = sorted(c.at for c in citations if c.target.lines or c.target.section)
 
     def evidence(self, citation: Citation) -> Evidence:
-        """Collect what the document says about one citation."""
+        """Give what the document says about one citation."""
+        return Evidence(self, citation)
+
+    def spot(self, citation: Citation) -> Spot:
+        """Find the sentence, the clause and the lead of a citation."""
         first, last = self._sentence(*citation.at)
         label = self._labels.get(citation.at, citation.at)
-        before = max(first, self._edge_before(label[0]))
-        after = min(last, self._edge_after(citation.at[1]))
-        clause = self._text[before : label[0]]
-        whole = self._without_places(first, last)
-        code = self._code_quotes(citation)
-        begins = self._begins(citation)
-        lead = self._lead(citation) if begins or not _telling(clause) else ""
-        if _CLOSED.match(self._text, citation.at[1]):
-            after = citation.at[1]
-        behind = self._text[citation.at[1] : after]
-        quotes = [*code, *self._inline(before, citation.at[0], near=True)]
-        quotes += self._inline(citation.at[1], after, near=not _telling(clause))
-        quotes += self._prose(citation)
-        spans = [(before, citation.at[0]), (citation.at[1], after)]
-        if lead:
-            spans.append((citation.at[0] - len(lead), citation.at[0]))
-        names = self._names([*spans, (first, last)], citation)
-        distant = bool(begins and lead)
-        concepts = self._concepts.named(lead if distant else clause)[::-1]  # the nearest first
-        distant = distant and bool(concepts)
-        concepts = concepts or self._concepts.named(behind)
-        around = " ".join((lead, whole, self._text[citation.at[1] : min(citation.at[1] + 160,
-                          self._edge_after(citation.at[1]))]))  # fmt: skip
-        marked = tuple(dict.fromkeys(self._marked(first, last)))
-        return Evidence(tuple(quotes), names, marked, tuple(concepts), distant,
-                        self._rows(citation), around)  # fmt: skip
+        before = (max(first, self._edge_before(label[0])), label[0])
+        after = self._after(citation, before, last)
+        if citation.same and _telling(self._text[slice(*after)]) and self._opens(citation):
+            before = (citation.at[0], citation.at[0])
+        if self._in_comment(citation) or citation.rule == "comment":
+            line = self._line_of(citation.at[0])
+            return Spot(line, line, (citation.at[1], citation.at[1]), None, False)
+        begins = self._begins(citation) and bool(self._above(citation))
+        return Spot((first, last), before, after, self._lead(citation) if begins else None, begins)
+
+    def _after(self, citation: Citation, before: tuple[int, int], last: int) -> tuple[int, int]:
+        """Give the rest of the sentence, where nothing before the citation says what is there."""
+        at = citation.at[1]
+        edge = self._edge_after(at)
+        shared = edge < last and _telling(self._text[slice(*before)])
+        if not citation.same and (shared or _CLOSED.match(self._text, at)):
+            return (at, at)
+        return (at, max(at, min(last, edge)))
+
+    def _opens(self, citation: Citation) -> bool:
+        """Whether it is the first thing in brackets."""
+        head = self._text[max(citation.at[0] - 16, 0) : citation.at[0]]
+        return re.search(r"[(（]\s*(?:同一?文件|[Ss]ame file)\s*\Z", head) is not None
+
+    def concepts(self, spot: Spot) -> tuple[tuple[str, ...], bool]:
+        """List the concepts that are named about a citation."""
+        distant = spot.begins and spot.lead is not None
+        near = spot.lead if spot.begins and spot.lead else spot.before
+        found = self._named(*near)[::-1]
+        return (tuple(found or self._named(*spot.after)), distant and bool(found))
+
+    def quotes(self, citation: Citation, spot: Spot) -> Iterator[Quote]:
+        """Yield quoted code, then what the sentence quotes, then prose."""
+        yield from self._code_quotes(citation)
+        yield from self._inline(spot.before[0], citation.at[0], near=True)
+        near = not _telling(self._text[slice(*spot.before)])
+        yield from self._inline(*spot.after, near=near)
+        yield from self._prose(citation)
+
+    def names(self, spot: Spot) -> tuple[str, ...]:
+        """List the names about a citation, its clause first."""
+        lead = [spot.lead] if spot.lead else []
+        return self._names([spot.before, spot.after, *lead])
+
+    def all_names(self, span: tuple[int, int]) -> tuple[str, ...]:
+        """List the names between two offsets."""
+        return self._names([span])
+
+    def hints(self, spot: Spot) -> tuple[str, ...]:
+        """List the concepts that common words of the clause may mean."""
+        end = max(spot.after[0], min(spot.sentence[1], self._edge_after(spot.after[0])))
+        behind = self._named(spot.after[0], end)
+        text = self._text[slice(*spot.before)] + " " + self._text[spot.after[0] : end]
+        return (*behind, *self._concepts.hinted(text))
+
+    def around(self, citation: Citation, spot: Spot) -> str:
+        """Give the lead, the sentence and what follows."""
+        lead = self._text[slice(*spot.lead)] if spot.lead else ""
+        end = min(citation.at[1] + 160, self._edge_after(citation.at[1]))
+        whole = self._without_places(*spot.sentence)
+        return " ".join((lead, whole, self._text[citation.at[1] : end]))
 
     def _labelled(self) -> dict[tuple[int, int], tuple[int, int]]:
         """For the target of a link, the reference that is its label, and the other way round."""
@@ -214,20 +357,22 @@ class Reading:
         return (start, end.start() if end else min(high, last + 700))
 
     def _edge_before(self, at: int) -> int:
-        return max((e for _, e in self._places if e <= at), default=0)
+        index = bisect_right(self._ends, at)
+        return self._ends[index - 1] if index else 0
 
     def _edge_after(self, at: int) -> int:
-        return min((s for s, _ in self._places if s >= at), default=len(self._text))
+        index = bisect_left(self._starts, at)
+        return self._starts[index] if index < len(self._starts) else len(self._text)
 
     def _without_places(self, first: int, last: int) -> str:
         parts, at = [], first
-        for start, end in self._places:
-            if first <= start < last:
-                parts.append(self._text[at:start])
-                at = max(end, at)
+        for index in range(bisect_left(self._starts, first), bisect_left(self._starts, last)):
+            start, end = self._places[index]
+            parts.append(self._text[at:start])
+            at = max(end, at)
         return " ".join([*parts, self._text[at:last]])
 
-    def _lead(self, citation: Citation) -> str:
+    def _lead(self, citation: Citation) -> tuple[int, int]:
         """The text above a citation that begins its line, down from the one before it."""
         low = max(self._lined_before(citation.at[0]), citation.at[0] - 900)
         index = self._page.block_at(citation.at[0])
@@ -238,7 +383,7 @@ class Reading:
             if block.kind == "heading" and not _is_code(following):
                 low = block.last
                 break
-        return self._text[low : citation.at[0]]
+        return (low, citation.at[0])
 
     def _lined_before(self, at: int) -> int:
         return max((e for _, e in self._lined if e <= at), default=0)
@@ -253,9 +398,9 @@ class Reading:
             above = self._above(citation)
             if above:
                 quotes.append(Quote(tuple(above), near=True))
-        below = self._below(citation)
+        below, announced = self._below(citation)
         if below:
-            quotes.append(Quote(tuple(below), near=not quotes))
+            quotes.append(Quote(tuple(below), near=announced and not quotes))
         return quotes
 
     def _line_of(self, at: int) -> tuple[int, int]:
@@ -287,7 +432,8 @@ class Reading:
             above.insert(0, without_comment(line))
             at = begin - 1
         whole = [*above, code]
-        return [Quote(tuple(line for line in whole if line.strip()), near=True)] if code else []
+        shown = tuple(line for line in whole if line.strip())
+        return [Quote(shown, near=True, own=True)] if code else []
 
     def _begins(self, citation: Citation) -> bool:
         """Whether nothing but brackets stands before it in its line."""
@@ -321,25 +467,15 @@ class Reading:
             at = begin - 1
         return found
 
-    def _below(self, citation: Citation) -> list[str]:
-        """The code below a citation that announces it with a colon, or stands right above it."""
+    def _below(self, citation: Citation) -> tuple[list[str], bool]:
+        """The code below a citation, and whether a colon announces it."""
         _, end = self._line_of(citation.at[1])
-        tail = self._text[citation.at[1] : end].rstrip()
         index = self._page.block_at(citation.at[0])
-        after = self._page.blocks[index + 1] if index + 1 < len(self._page.blocks) else None
-        block = self._page.blocks[index] if self._page.blocks else None
-        if after and after.kind == "fence" and block:
-            if self._edge_after(citation.at[1]) < after.first:
-                return []
-            closes = self._text[citation.at[1] : block.last].rstrip()
-            announced = closes.endswith((":", "：")) or len(closes) < 160
-            behind = re.compile(r"[`~ \t\r]*\n\s*").match(self._text, after.last)
-            fence_end = self._text.find("\n", after.last)
-            if self._claimed(behind.end() if behind else fence_end + 1):
-                announced = False
-            return _shown(self._text[after.first : after.last]) if announced else []
-        if not tail.endswith((":", "：")):
-            return []
+        blocks = self._page.blocks[index : index + 2]
+        if len(blocks) == 2 and blocks[1].kind == "fence":
+            return self._fence_below(citation, *blocks)
+        if not self._text[citation.at[1] : end].rstrip().endswith((":", "：")):
+            return [], False
         found: list[str] = []
         at = end + 1
         while at < len(self._text) and len(found) < 60:
@@ -349,7 +485,19 @@ class Reading:
                 break
             found.append(line)
             at = stop + 1
-        return [] if self._claimed(at) else found
+        return ([], False) if self._claimed(at) else (found, True)
+
+    def _fence_below(
+        self, citation: Citation, block: Block, fence: Block
+    ) -> tuple[list[str], bool]:
+        if self._edge_after(citation.at[1]) < fence.first:
+            return [], False
+        closing = self._text.find("\n", fence.last)
+        behind = re.compile(r"[`~ \t\r]*\n\s*").match(self._text, fence.last)
+        if self._claimed(behind.end() if behind else closing + 1):
+            return [], False
+        closes = self._text[citation.at[1] : block.last].rstrip()
+        return _shown(self._text[fence.first : fence.last]), closes.endswith((":", "："))
 
     def _claimed(self, at: int) -> bool:
         """Whether a reference that begins the next line is the one that code above belongs to."""
@@ -388,11 +536,22 @@ class Reading:
                     r"^[ \t]*>[ \t]?", "", self._text[block.first : block.last], flags=re.MULTILINE
                 )
                 yield Quote((self._cut_places(body, block.first),), near == index, prose=True)
+        yield from self._line_above(citation)
         low = max(self._edge_before(citation.at[0]), citation.at[0] - 700)
         for match in _LATIN_RUN.finditer(self._text, low, citation.at[0]):
             for part in re.split(r"(?<=[.!?])\s+", match[0]):
-                if len(norm(part)) >= 30:
-                    yield Quote((part,), near=False, prose=True)
+                for text in dict.fromkeys((part, *part.split("\n"))):
+                    if len(norm(text)) >= 30:
+                        yield Quote((text,), near=False, prose=True)
+
+    def _line_above(self, citation: Citation) -> Iterator[Quote]:
+        """The line above one that a citation begins: quoted prose stands there, in any script."""
+        first, _ = self._line_of(citation.at[0])
+        if first > 1 and self._begins(citation):
+            above, stop = self._line_of(first - 2)
+            line = self._text[above:stop].lstrip(" \t>-*").rstrip()
+            if _HAS_CJK.search(line) and len(norm(line)) >= 8:
+                yield Quote((line,), near=False, prose=True)
 
     def _cut_places(self, body: str, base: int) -> str:
         for start, end in self._places:
@@ -413,36 +572,54 @@ class Reading:
 
     # -- names ---------------------------------------------------------------------------
 
-    def _marked(self, first: int, last: int) -> Iterator[str]:
+    def marked(self, first: int, last: int) -> Iterator[str]:
+        """Yield the names that are set as code between two offsets."""
         for *_, body in self._codes(first, last):
             if re.fullmatch(r"(?:[A-Za-z_]\w*(?:\.|::))*[A-Za-z_]\w*(?:\(\))?", body):
                 yield body.removesuffix("()")
 
-    def _names(self, spans: Sequence[tuple[int, int]], citation: Citation) -> tuple[str, ...]:
+    def _names(self, spans: Sequence[tuple[int, int]]) -> tuple[str, ...]:
         """Names that may stand on the cited lines, the nearest first."""
-        own = {part for part in re.split(r"[/.]", citation.target.path or "") if part}
         found: dict[str, None] = {}
         for first, last in spans:
-            for name in self._names_in(first, last):
-                if name not in own and name.rpartition(".")[2] not in own:
-                    found[name] = None
+            low, high = bisect_left(self._name_places, first), bisect_left(self._name_places, last)
+            found.update(dict.fromkeys(self._all_names[1][low:high]))
         return tuple(found)
 
-    def _names_in(self, first: int, last: int) -> Iterator[str]:
-        codes = self._codes(max(first - 80, 0), last)
-        low = bisect_left(self._places, (first, 0))
-        places = self._places[max(low - 1, 0) : low + 12]
-        for match in _NAME.finditer(self._text, first, last):
-            at, name = match.start(), match[0].removesuffix("()")
-            if name in _STOP or len(name) < 2 or re.fullmatch(r"v?\d[\d.]*", name):
-                continue
-            if any(start <= at < end for start, end in places):
-                continue
-            marked = any(start <= at < end for start, end, _ in codes)
-            if (marked and len(name) > 2) or _IN_PROSE.search(match[0]):
-                yield name
+    @cached_property
+    def _all_names(self) -> tuple[list[int], list[str]]:
+        """Find every name of the page once: where it stands, and the name."""
+        found: dict[int, str] = {}
+        at = 0
+        for region in [*self._page.regions, Region(len(self._text), len(self._text), "skip")]:
+            if region.kind in ("fence", "skip") and region.first >= at:
+                found.update(_names_of(_PROSE_NAME, self._text, at, region.first))
+                at = region.last
+        for first, last, _ in self._codes(0, len(self._text)):
+            found.update(_names_of(_NAME, self._text, first, last))
+        places = [at for at in sorted(found) if not self._is_cited(at)]
+        return (places, [found[place] for place in places])
 
-    def _rows(self, citation: Citation) -> tuple[tuple[str, ...], ...]:
+    def _is_cited(self, at: int) -> bool:
+        index = bisect_right(self._starts, at) - 1
+        return index >= 0 and at < self._places[index][1]
+
+    @property
+    def _name_places(self) -> list[int]:
+        return self._all_names[0]
+
+    @cached_property
+    def _mentions(self) -> tuple[list[int], list[str]]:
+        found = self._concepts.mentions(self._text)
+        return ([at for at, _ in found], [concept for _, concept in found])
+
+    def _named(self, first: int, last: int) -> list[str]:
+        """List the concepts that are named between two offsets, in order."""
+        places, concepts = self._mentions
+        part = concepts[bisect_left(places, first) : bisect_left(places, last)]
+        return list(dict.fromkeys(part))
+
+    def rows(self, citation: Citation) -> tuple[tuple[str, ...], ...]:
         """Rows of a table beside the citation."""
         index = self._page.block_at(citation.at[0])
         found = []
@@ -456,6 +633,15 @@ class Reading:
             if not all(re.fullmatch(r":?-*:?", cell) for cell in cells):
                 found.append(tuple(cell for cell in cells if cell))
         return tuple(found[:12])
+
+
+def _names_of(
+    pattern: re.Pattern[str], text: str, first: int, last: int
+) -> Iterator[tuple[int, str]]:
+    for match in pattern.finditer(text, first, last):
+        name = match[0].removesuffix("()")
+        if len(name) > 1 and name not in _STOP and not _NUMBER.fullmatch(name):
+            yield match.start(), name
 
 
 def _telling(text: str) -> bool:

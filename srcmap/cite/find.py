@@ -257,7 +257,7 @@ class _Reading:
         bare = path.strip("/")
         if not bare or self._is_own(written, bare):
             return None
-        options = self._options(bare)
+        options = self._options(bare, mention.first)
         if options:
             return self._counted(mention, written, bare, options)
         return self._unknown(mention, bare)
@@ -284,7 +284,7 @@ class _Reading:
     def _is_own(self, written: str, bare: str) -> bool:
         return self._finder.is_own(bare) or self._exists(written)
 
-    def _options(self, path: str) -> tuple[Place, ...]:
+    def _options(self, path: str, at: int) -> tuple[Place, ...]:
         """Look a path up in the repository last named, then in all; nearness may decide."""
         shelf = self._shelf
         found: list[Place] = []
@@ -292,10 +292,10 @@ class _Reading:
             found = [Place(self._repo, p) for p in shelf.look_up(self._repo, path)]
         found = found or shelf.everywhere(path)
         if len(found) > 1:
-            found = self._narrowed(path, found)
+            found = self._narrowed(path, found, at)
         return tuple(found)
 
-    def _narrowed(self, path: str, found: list[Place]) -> list[Place]:
+    def _narrowed(self, path: str, found: list[Place], at: int) -> list[Place]:
         """Choose what lies in the folder named last or beside the file before, or was named."""
         if self._folder:
             under = Place(self._folder.repo, f"{self._folder.path}/{path}".lstrip("/"))
@@ -304,7 +304,7 @@ class _Reading:
         named = [p for known in reversed(self._known) for p in known.options if p in found]
         if named:
             return [named[0]]
-        if self._known and len(self._known[-1].options) == 1:
+        if self._is_beside(at):
             last = self._known[-1].options[0]
             beside = Place(last.repo, f"{last.path.rpartition('/')[0]}/{path}".lstrip("/"))
             if beside in found:
@@ -314,6 +314,13 @@ class _Reading:
         )
         ours = [p for p in found if p.repo == default]
         return ours if len(ours) == 1 else found
+
+    def _is_beside(self, at: int) -> bool:
+        """Whether the file named last stands just before, in the same paragraph."""
+        if not self._known or len(self._known[-1].options) != 1:
+            return False
+        last = self._known[-1]
+        return at - last.at < 300 and last.block == self._page.block_at(at)
 
     def _counted(
         self, mention: Mention, written: str, path: str, options: tuple[Place, ...]
@@ -416,11 +423,11 @@ class _Reading:
             return (lead, part[1][1])
         if number:
             return (part[0][0], part[1][1])
-        last = mention.last if only else part[1][1]
-        first = mention.first
-        if mention.name is not None and mention.name[0] > part[1][1] and not only:
-            return (first, part[1][1])
-        return (first, last)
+        return (mention.first, mention.last if only else max(part[1][1], self._name_end(mention)))
+
+    @staticmethod
+    def _name_end(mention: Mention) -> int:
+        return mention.name[1] if mention.name else 0
 
     def _append(
         self, mention: Mention, where: Where, rule: Rule, section: str | None,

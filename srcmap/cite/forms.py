@@ -26,7 +26,7 @@ EXTENSIONS = (
 _CHAR = r"(?:[A-Za-z0-9_.+@~%\-]|\\_)"
 _NOT_AFTER = r"(?<![A-Za-z0-9_.+@~%/\\\-])"
 _N = r"\d{1,7}"
-_END = r"(?![\d_A-Za-z]|\.\d)"
+_END = r"(?![\d_A-Za-z]|\.\d|[-–—]\d)"
 _DASH = r"(?:\s?(?:--?|[–—‐‑−~～]|至|到)\s?|\s+to\s+|\s+through\s+)"
 _R = rf"(?P<a>{_N})(?:{_DASH}L?(?P<b>{_N}))?{_END}"
 _CLOSE = r"[`*\"'\]”’』]{0,4}"
@@ -49,7 +49,9 @@ _ZH = re.compile(
     rf"(?:\s?[-–—]\s?{_N})?)*)\s?行)"
 )
 _ZH_BARE = re.compile(rf"(?P<a>{_N})\s?(?:(?:--?|[–—‐‑−~～]|至|到)\s?(?P<b>{_N}))?\s?行(?!业|列)")
-_AND = re.compile(rf"\s?(?:,|、|，|and|&|和|与|及|,\s?and)\s?(?:lines?\s?)?{_R}(?!\s?[%°A-Za-z])")
+_AND = re.compile(
+    rf"\s?(?:,|、|，|and|&|和|与|及|,\s?and)\s?(?:lines?\s?)?{_R}(?!\s?[%°]|\s?(?!and\b|or\b|in\b|of\b)[A-Za-z]{{1,2}}\b)"
+)
 _LEADING = re.compile(_LEAD)
 
 SAME = re.compile(
@@ -114,7 +116,7 @@ class Reader:
             rf"|{_CHAR}*[A-Za-z0-9_]\.(?:{EXTENSIONS})(?![A-Za-z0-9_]|\.[A-Za-z0-9])))",
             rf"(?P<lines>(?<![A-Za-z])(?:[Ll]ines?|LINES?)[ \t~]*{_WRAP}(?=\d))",
             r"(?P<zh>第(?=\s?(?:\r?\n[ \t>#*]*)?\d[^\n]{0,30}?行))",
-            rf"(?P<colon>(?<![\w:\])}}.'\"])[:：](?=L?{_N}{_END}))",
+            r"(?P<colon>(?<![\w:\])}}.'\"])[:：](?=L?\d))",
             rf"(?P<ell>(?<![A-Za-z0-9_#./:\-])L(?={_N}(?![A-Za-z0-9_.])))",
             rf"(?P<section>{_SECTION.pattern.replace('?P<', '?P<s_')})",
             rf"(?P<alias>(?:{_any(aliases)})(?=\s?(?:的|中|里)?\s?(?:第|§|\d|[Ss]ec)))"
@@ -132,8 +134,10 @@ class Reader:
         text, at, last_end = page.text, 0, -1
         for include in page.includes:
             (first, last), ranges = include
-            end = max([last, *(r[1][1] for r in ranges)])
-            yield Mention("file", first, end, (first, last), ranges, include=True)
+            numbers = [place for pair in ranges for place in pair]
+            begin = min([first, *(a for a, _ in numbers)])
+            end = max([last, *(b for _, b in numbers)])
+            yield Mention("file", begin, end, (first, last), ranges, include=True)
         while True:
             match = self._anchor.search(text, at)
             if match is None:
@@ -226,9 +230,8 @@ class Reader:
     def _with_place(self, page: Page, first: int, last: int, region: RegionKind | None) -> Mention:
         text = page.text
         also = _in_also(text, first)
-        ranges = _ranges_after(text, last, region)
+        ranges, end = _ranges_after(text, last, region)
         if ranges:
-            end = max(r[1][1] for r in ranges)
             behind = (
                 _SECTION_AFTER.match(text, end) if _DOCUMENT.search(text, first, last) else None
             )
@@ -426,27 +429,31 @@ def _range(match: re.Match[str]) -> Range:
     return (one, match.span("b") if match["b"] else one)
 
 
-def _ranges_after(text: str, at: int, region: RegionKind | None) -> tuple[Range, ...]:
-    """Read the lines that are written behind a path."""
+def _ranges_after(text: str, at: int, region: RegionKind | None) -> tuple[tuple[Range, ...], int]:
+    """Read the lines that are written behind a path, and where the reference ends."""
     hashed = _HASH.match(text, at)
     if hashed and "L" in hashed[0]:
-        return (_range(hashed),)
+        return (_range(hashed),), hashed.end()
     colon = _COLON.match(text, at)
     if colon and _is_place(text, colon, region):
-        return (_range(colon), *_more(text, colon.end(), region))
+        more = _more(text, colon.end(), region)
+        return (_range(colon), *more), more[-1][1][1] if more else colon.end()
     ell = _L.match(text, at)
     if ell:
-        return (_range(ell), *_ells(text, ell.end()))
+        more = tuple(_ells(text, ell.end()))
+        return (_range(ell), *more), more[-1][1][1] if more else ell.end()
     lead = _LEADING.match(text, at)
     begin = lead.end() if lead else at
-    for pattern, ranges in ((_WORD, _listed), (_ZH, _chinese)):
+    for pattern, read in ((_WORD, _listed), (_ZH, _chinese)):
         found = pattern.match(text, begin)
         if found and not found[0].startswith("行"):
-            return ranges(text, found)
+            ranges = read(text, found)
+            return ranges, ranges[-1][1][1]
     bare = _ZH_BARE.match(text, begin)
     if bare and begin > at:
-        return (_range(bare),)
-    return ()
+        ranges = (_range(bare),)
+        return ranges, ranges[-1][1][1]
+    return (), at
 
 
 def _ells(text: str, at: int) -> Iterator[Range]:

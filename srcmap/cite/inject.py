@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.readers import kind_of
-from srcmap.cite.source import Source
+from srcmap.cite.source import Source, wide_codec
 from srcmap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -162,7 +162,4 @@ def _shown(text: str, language: str) -> list[tuple[int, int]]:
 
 def _encoded(data: bytes, text: str) -> bytes:
     """Write text as the document is written."""
-    for mark, codec in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
-        if data.startswith(mark):
-            return text.encode(codec)
-    return text.encode()
+    return text.encode(wide_codec(data) or "utf-8")

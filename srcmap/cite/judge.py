@@ -283,7 +283,7 @@ class Judge:
                     verdict="ok",
                     reason=Note("cite.reason.heading", {"title": title.strip("# ")}),
                 )
-        for name in evidence.names:
+        for name in (*evidence.names, *evidence.sentence_names):
             hits = text.word(name.rpartition(".")[2].rpartition("::")[2])
             if any(lines.first <= n <= lines.last for n in hits):
                 return _with(base, verdict="ok", reason=Note("cite.reason.name", {"name": name}))
@@ -320,6 +320,9 @@ class Judge:
     ) -> Finding | None:
         """Ask the evidence in order: a named concept, quoted text, names."""
         concept = self._by_concept(tree, path, text, lines, evidence.concepts)
+        if concept is None:
+            concept = self._by_concept(tree, path, text, lines, evidence.hints)
+            concept = concept if concept and concept.agrees else None
         quote = _by_quotes(path, text, lines, evidence.quotes)
         if concept is not None and not (
             evidence.distant and not concept.agrees and _is_exact(text, lines, evidence.quotes)
@@ -332,7 +335,11 @@ class Judge:
         row = _by_rows(path, text, lines, evidence.rows)
         if row is not None:
             return row
-        return _by_names(path, text, lines, evidence.names)
+        found = _by_names(path, text, lines, evidence.names)
+        if found is None or not found.agrees:
+            wide = _by_names(path, text, lines, evidence.sentence_names)
+            return wide if wide and wide.agrees and not (found and _is_sure(found)) else found
+        return found
 
     def _by_concept(
         self, tree: Tree, path: str, text: FileText, lines: Lines, concepts: Sequence[str]
@@ -443,7 +450,7 @@ def _covers(text: FileText, lines: Lines, entry: Entry) -> bool:
     if lines in (extent, entry.context):
         return True
     widest = max(extent.overlap(lines), (entry.context or extent).overlap(lines))
-    return widest >= 0.5 and text.cut(lines) is None
+    return widest >= 0.5 and not text.cuts(lines) - text.cuts(extent)
 
 
 def _distance(lines: Lines, entry: Entry) -> int:
@@ -479,9 +486,15 @@ def _is_exact(text: FileText, lines: Lines, quotes: Sequence[Quote]) -> bool:
     return any(place.overlap(lines) >= 0.9 for q in near for _, place in _places(text, q))
 
 
+def _is_sure(finding: Finding) -> bool:
+    return finding.reason.key == "cite.reason.cut"
+
+
 def _places(text: FileText, quote: Quote) -> list[tuple[int, Lines]]:
     if quote.prose or len(quote.lines) == 1:
-        return [(1, place) for line in quote.lines for place in _single(text, line)]
+        found = [(1, place) for line in quote.lines for place in _single(text, line)]
+        short = sum(len(norm(line)) for line in quote.lines) < _TELLING
+        return [] if short and len(found) > 1 and not quote.own else found
     return text.find_block(quote.lines)
 
 

@@ -32,7 +32,7 @@ class Source:
         """Give the byte at which the character at `offset` begins."""
         if self._identity:
             return offset
-        line = bisect_right(self._chars, offset) - 1
+        line = min(bisect_right(self._chars, offset), len(self._lines)) - 1
         text, codec = self._lines[line]
         head = text[: offset - self._chars[line]]
         return self._bytes[line] + len(head.encode(codec, _errors(codec)))
@@ -80,13 +80,22 @@ def _errors(codec: str) -> str:
 
 def _decoded_lines(data: bytes) -> list[tuple[str, str]]:
     """Decode line by line: a document may have been pasted together from several encodings."""
-    for mark, codec in _UTF16:
-        if data.startswith(mark):
-            try:
-                return [(data.decode(codec), codec)]
-            except UnicodeDecodeError:
-                break
+    codec = wide_codec(data)
+    if codec is not None:
+        return [(data.decode(codec), codec)]
     return [_decoded(line) for line in data.splitlines(keepends=True) or [b""]]
+
+
+def wide_codec(data: bytes) -> str | None:
+    """Name the UTF-16 that a document is in: by its mark, and the zeros that ASCII has there."""
+    for mark, codec in _UTF16:
+        if data.startswith(mark) and 20 * data.count(0) >= len(data):
+            try:
+                data.decode(codec)
+            except UnicodeDecodeError:
+                return None
+            return codec
+    return None
 
 
 def _decoded(line: bytes) -> tuple[str, str]:

@@ -97,11 +97,12 @@ def run_scan(
     """Print what is cited; 3 when nothing was read."""
     from srcmap.commands.citing import Spool, chosen_documents, run_audit, setup, task
 
-    found, spool = setup(start), Spool()
+    found = setup(start)
     work = task(found, (), fences=fences, judge=False)
-    run_audit(found, work, chosen_documents(files, found), spool)
-    _write(spool, found, format, lang, judged=False, every=True)
-    return _ended(spool, lang, faults=0)
+    with Spool() as spool:
+        run_audit(found, work, chosen_documents(files, found), spool)
+        _write(spool, found, format, lang, judged=False, every=True)
+        return _ended(spool, lang, faults=0)
 
 
 # -- check -----------------------------------------------------------------------------------
@@ -120,15 +121,16 @@ def run_check(
     """Print the verdicts; 1 for faults that are not known, 3 when nothing was read."""
     from srcmap.commands.citing import Spool, chosen_documents, run_audit, setup, task
 
-    found, spool = setup(start), Spool()
+    found = setup(start)
     work = task(found, pins, fences=fences)
-    baseline = run_audit(found, work, chosen_documents(files, found), spool)
-    if format == "baseline":
-        _write_baseline(spool, found)
-        return _ended(spool, lang, faults=0)
-    _write(spool, found, format, lang, judged=True, every=every)
-    fixed = _tell_fixed(baseline, lang)
-    return _ended(spool, lang, faults=spool.faults + fixed)
+    with Spool() as spool:
+        baseline = run_audit(found, work, chosen_documents(files, found), spool)
+        if format == "baseline":
+            _write_baseline(spool, found)
+            return _ended(spool, lang, faults=0)
+        _write(spool, found, format, lang, judged=True, every=every)
+        fixed = _tell_fixed(baseline, lang)
+        return _ended(spool, lang, faults=spool.faults + fixed)
 
 
 def _ended(spool: Spool, lang: str, *, faults: int) -> int:

@@ -99,6 +99,12 @@ class Spool:
         self.problems: list[tuple[str, str]] = []
         self.remarks = 0
 
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
     def take(self, audited: Audited) -> None:
         """Take the citations of one document."""
         self.documents += 1
