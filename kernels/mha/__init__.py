@@ -1,0 +1,1 @@
+"""Multi-head attention, full and causal, in both layouts."""

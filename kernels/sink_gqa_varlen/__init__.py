@@ -1,0 +1,1 @@
+"""Sink, sliding window, grouped heads and packed samples at once."""

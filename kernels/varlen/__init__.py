@@ -1,0 +1,1 @@
+"""Attention over samples of different lengths, packed one after another."""

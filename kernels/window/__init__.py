@@ -1,0 +1,1 @@
+"""Sliding-window attention: a query sees only the last keys before it."""
