@@ -47,7 +47,7 @@ def row(document: str, judged: Judged) -> tuple[str, ...]:
 def found(project: Path) -> list[tuple[str, ...]]:
     """Every row of every document, in order."""
     reader = auditor(project)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for path in DOCUMENTS:
         judged = reader.judged(path.read_bytes(), path.name, project / path.name)
         rows.extend(row(path.name, one) for one in judged)
