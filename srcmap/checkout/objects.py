@@ -122,12 +122,13 @@ class Objects:
         out = self._run(
             [
                 "-c", "core.quotePath=true", "-c", "diff.renameLimit=4000", "log",
-                "--first-parent", "-m", "--reverse", f"--format={mark}%H%x1f%cI%x1f%s%x1f",
+                "--first-parent", "-m", f"--format={mark}%H%x1f%cI%x1f%s%x1f",
                 "-p", "-M", "--histogram", "-w", "-U0", "--no-color", "--no-ext-diff",
                 "--no-textconv", "--full-index", *revisions, "--", *paths,
             ]
         )  # fmt: skip
-        return list(_commits(out, mark))
+        # Not git's own --reverse: with it, --follow loses the file at its first rename.
+        return list(_commits(out, mark))[::-1]
 
     def _run(self, arguments: list[str]) -> str:
         with quiet_git():

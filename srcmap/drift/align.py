@@ -210,6 +210,7 @@ class Aligner:
         pairs = self._pairs(gap)
         found = {i: Target(j, j, self._like.of(i, j)) for i, j in _heaviest(pairs)}
         self._regrouped(gap, found)
+        self._widened(gap, found)
         return found
 
     def anchored_only(self, gap: Gap) -> Alignment:
@@ -309,6 +310,48 @@ class Aligner:
                     first, last, max(start, gap.new_first), min(end, gap.new_last), found
                 )
 
+    def _widened(self, gap: Gap, found: Alignment) -> None:
+        """Let a line that was cut in pieces have all of its pieces."""
+        loose = [i for i, t in found.items() if t.likeness < 0.97 and self._old.telling[i - 1]]
+        if not loose:
+            return
+        used = {j for t in found.values() for j in range(t.first, t.last + 1)}
+        for i in loose:
+            mine = found[i]
+            first, last = mine.first, mine.last
+            while first > gap.new_first and first - 1 not in used and mine.first - first < 16:
+                first -= 1
+            while last < gap.new_last and last + 1 not in used and last - mine.last < 16:
+                last += 1
+            if (first, last) != (mine.first, mine.last):
+                wider = self._pieces(i, first, last)
+                if wider is not None:
+                    found[i] = wider
+                    used.update(range(wider.first, wider.last + 1))
+
+    def _pieces(self, i: int, first: int, last: int) -> Target | None:
+        """Give the run of lines that holds the tokens of one old line, and hardly any other."""
+        left = _TOKEN.findall(self._old.lines[i - 1])
+        right = [
+            (t, j) for j in range(first, last + 1) for t in _TOKEN.findall(self._new.lines[j - 1])
+        ]
+        if len(left) < 4 or len(left) * len(right) > 100_000:
+            return None
+        blocks = Indel.opcodes(left, [t for t, _ in right]).as_matching_blocks()
+        lines = [right[b.b + step][1] for b in blocks for step in range(b.size)]
+        if len(lines) < 0.95 * len(left):
+            return None
+        run = (min(lines), self._closed(i, min(lines), max(lines), last))
+        size = sum(run[0] <= j <= run[1] for _, j in right)
+        return Target(*run, 0.95) if len(lines) >= 0.75 * size else None
+
+    def _closed(self, i: int, first: int, last: int, limit: int) -> int:
+        """Take in the line of closing brackets that a formatter puts below."""
+        text = "".join(self._new.lines[first - 1 : last])
+        open_now = _balance(text) - _balance(self._old.lines[i - 1])
+        beside = self._new.keys[last] if last < limit else ""
+        return last + 1 if open_now > 0 and beside and not beside.strip(")]},:;") else last
+
     def _regroupable(self, i: int, found: Alignment) -> bool:
         return i not in found and bool(self._old.keys[i - 1])
 
@@ -332,8 +375,13 @@ class Aligner:
         """Whether the words, and not the brackets alone, are there."""
         there = {w for j in set(places) for w in self._new.words[j - 1]}
         words = self._old.words[i - 1]
-        wide = max(places) - min(places) <= 6
+        wide = max(places) - min(places) <= 16
         return wide and sum(w in there for w in words) >= 0.6 * len(words)
+
+
+def _balance(text: str) -> int:
+    """Count how many brackets are open at the end of a text."""
+    return sum(text.count(c) for c in "([{") - sum(text.count(c) for c in ")]}")
 
 
 def _heaviest(pairs: dict[tuple[int, int], float]) -> list[tuple[int, int]]:

@@ -63,6 +63,11 @@ def classify(
     return _changed(left, right, renames or ())
 
 
+def code_words(text: Text, first: int, last: int) -> frozenset[str]:
+    """Give the tokens of a run of lines; words of comments and docstrings are not among them."""
+    return frozenset(_code(text, Lines(first, last)))
+
+
 def _code(text: Text, lines: Lines) -> list[str]:
     language = _language(text.path)
     if language is None:
@@ -71,7 +76,7 @@ def _code(text: Text, lines: Lines) -> list[str]:
     found = tokens.tokens(lines)
     if all(text.is_comment(n) or not text.bare[n - 1] for n in range(lines.first, lines.last + 1)):
         return []
-    return _plain(found) if language == "python" else found
+    return _opened(_plain(found)) if language == "python" else found
 
 
 _JOINED = 6
@@ -114,6 +119,22 @@ def _plain(tokens: list[str]) -> list[str]:
             (n == 0 or tokens[n - 1] == ":"))]  # fmt: skip
 
 
+_PART = re.compile(r"\{[^{}]*\}|[^{}]+|[{}]")
+
+
+def _opened(tokens: list[str]) -> list[str]:
+    """Cut f-strings into what they say and the names that they show."""
+    found: list[str] = []
+    for token in tokens:
+        if token[:2].lower() in ('f"', "f'", "rf", "fr") and token[-1:] in "\"'":
+            for part in _PART.findall(token):
+                shown = part.startswith("{")
+                found += re.findall(r"\w+|\S", part) if shown else [f'"{part}']
+        else:
+            found.append(token)
+    return found
+
+
 def _same_tree(old: Text, before: list[str], after: list[str]) -> bool:
     """Whether Python reads both as the same, such as added brackets around an expression."""
     if not old.path.endswith((".py", ".pyi")):
@@ -154,7 +175,9 @@ def _renamed(left: list[str], right: list[str]) -> tuple[tuple[str, str], ...] |
         return None
     there: dict[str, str] = {}
     back: dict[str, str] = {}
-    for a, b in zip(left, right, strict=True):
+    for at, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a == b and _is_fixed(left, at):
+            continue
         if a != b and not (_is_name(a) and _is_name(b)):
             return None
         if (_is_name(a) or _is_name(b)) and (
@@ -162,6 +185,13 @@ def _renamed(left: list[str], right: list[str]) -> tuple[tuple[str, str], ...] |
         ):
             return None
     return tuple(sorted((a, b) for a, b in there.items() if a != b))
+
+
+def _is_fixed(tokens: list[str], at: int) -> bool:
+    """Whether a name belongs to something else: an attribute, or the keyword of a call."""
+    before = tokens[at - 1] if at else ""
+    after = tokens[at + 1] if at + 1 < len(tokens) else ""
+    return before in (".", "->") or (after == "=" and before in ("(", ","))
 
 
 def _is_name(token: str) -> bool:

@@ -75,6 +75,15 @@ class Judge:
             return self._doubt(spot, direct, trail)
         return self._answer(spot, direct, best, trail, agrees=agrees)
 
+    def _on_the_dot(self, spot: Spot, best: Candidate, trail: Trail | None) -> bool:
+        """Whether history has an edge of changed text exactly where the candidate has it."""
+        telling = self._telling(spot)
+        there = self._trees.new_text(best.path).telling_lines(best.lines)
+        if trail is None or not telling or not there:
+            return False
+        first, last = trail.at.get(telling[0]), trail.at.get(telling[-1])
+        return first in (there[0], None) and last in (there[-1], None)
+
     def _no_conflict(self, spot: Spot, direct: Direct, best: Candidate, trail: Trail) -> bool:
         """Whether history lost a rewritten edge only, and has all else where both maps have it."""
         if not {"lines", "scope"} <= set(direct.bits) or trail.path != best.path:
@@ -111,7 +120,8 @@ class Judge:
         verdict = _verdict(spot, best, text.kind)
         methods = (*direct.bits, *(("history",) if agrees else ()))
         against = ("history",) if trail is not None and not agrees else ()
-        grade = self._grade(direct, best, text.kind, agrees=agrees, against=bool(against))
+        sure = agrees and (text.kind != "changed" or self._on_the_dot(spot, best, trail))
+        grade = self._grade(direct, best, text.kind, agrees=sure, against=bool(against))
         reasons = [Note("drift.comments-only")] if text.comments_only else []
         if against and trail is not None:
             reasons.append(_other_place(trail))

@@ -201,8 +201,8 @@ def _placed(trees: Trees, path: str, lines: Lines, there: str, start: int) -> Mo
         return j in free or not pair.new.telling[j - 1]
 
     aligned = Aligner(pair.likeness, allowed).chained(gap)
-    scope = pair.old.scope_of(lines)
-    match = pair.named_scopes.get(scope) if scope >= 0 else None
+    around_it = pair.old.scope_of(lines)
+    match = pair.named_scopes.get(around_it) if around_it >= 0 else None
     found = candidate(pair, lines, aligned, "move", match)
     if found is None:
         return None
@@ -215,12 +215,44 @@ def _placed(trees: Trees, path: str, lines: Lines, there: str, start: int) -> Mo
         and found.content >= 0.35
         and (unique or (around >= 0.72 and evidence >= 0.8) or inside)
     )
-    if accepted and not same_file:
-        accepted = found.context >= 0.5 and not _rare_line_stays(trees, path, lines)
-        accepted = accepted and (
+    anchored = _anchored(trees, pair, lines, aligned, found.lines)
+    if accepted and not same_file and not anchored:
+        accepted = found.context >= 0.5 and (
             len(pair.old.telling_lines(lines)) > 3 or _left(trees, path, lines)
         )
-    return Move(found, recall, evidence, unique, 0.0, found.context, accepted)
+    if not same_file and _rare_line_stays(trees, path, lines):
+        accepted = anchored = False
+    accepted = accepted or (anchored and recall >= 0.55 and found.content >= 0.8)
+    scope = 0.7 if anchored else 0.0
+    return Move(found, recall, evidence, unique, scope, found.context, accepted)
+
+
+def _anchored(trees: Trees, pair: FilePair, lines: Lines, aligned: Alignment, place: Lines) -> bool:
+    """Whether the paragraph has a line that both trees have once, and it came along."""
+    here = _paragraph(pair.new, place)
+    for n in range(*_ends(_paragraph(pair.old, lines))):
+        target = aligned.get(n)
+        key = pair.old.keys[n - 1]
+        if target is None or target.likeness < 1.0 or len(key) < 12:
+            continue
+        once = trees.old_counts[key] == 1 and len(trees.free.get(key, ())) == 1
+        if once and here.first <= target.first <= here.last:
+            return True
+    return False
+
+
+def _paragraph(text: Text, lines: Lines) -> Lines:
+    """Give the lines around a range up to the next blank ones, at most a dozen away."""
+    first, last = lines.first, min(lines.last, len(text.lines))
+    while first > 1 and text.keys[first - 2] and lines.first - first < 12:
+        first -= 1
+    while last < len(text.lines) and text.keys[last] and last - lines.last < 12:
+        last += 1
+    return Lines(first, last)
+
+
+def _ends(lines: Lines) -> tuple[int, int]:
+    return lines.first, lines.last + 1
 
 
 def _left(trees: Trees, path: str, lines: Lines) -> bool:

@@ -8,6 +8,7 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING
 
+from srcmap.drift.classify import code_words
 from srcmap.drift.scopes import CPP
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _MANY = 20
 """From so many occurrences on, a name that vanished for another was renamed on purpose."""
 _DECLARED = r"(?:[\w>&*\]]\s*[\s&*]\s*){name}\s*(?:[=;,:)\[{{]|$)"
+_DEFINES = re.compile(r"(?:async\s+)?def\s|class\s")
 _NO_TYPE = re.compile(r"\b(?:return|else|case|goto|delete|new|throw|co_return)\s+\Z")
 
 
@@ -58,15 +60,22 @@ def _body(text: Text, lines: Lines) -> tuple[int, int] | None:
 
 
 def _is_function(text: Text, first: int, last: int) -> bool:
-    head = " ".join(text.bare[first - 1 : min(first + 8, last)])
     if text.path.endswith(CPP):
+        head = " ".join(text.bare[first - 1 : min(first + 8, last)])
         start = re.split(r"[{]", head, maxsplit=1)[0]
         return "(" in start and not re.match(r"(?:namespace|class|struct|enum)\b", start)
-    return re.search(r"\bdef\s", head.split(":", 1)[0]) is not None
+    # Decorators first, however long they are.
+    heads = (row for row in text.bare[first - 1 : last] if _DEFINES.match(row))
+    return not next(heads, "class").startswith("class")
 
 
 def _has(text: Text, body: tuple[int, int], name: str) -> bool:
-    return any(name in words for words in text.words[body[0] - 1 : body[1]])
+    if not text.path.endswith(CPP):
+        return name in _used(text).get(body, frozenset())
+    known: dict[tuple[int, int], frozenset[str]] = text.__dict__.setdefault("_code_words", {})
+    if body not in known:
+        known[body] = code_words(text, *body)
+    return name in known[body]
 
 
 def _binds(text: Text, body: tuple[int, int], name: str) -> bool:
@@ -80,27 +89,45 @@ def _binds(text: Text, body: tuple[int, int], name: str) -> bool:
     return name in _bound(text).get(body, frozenset())
 
 
-def _bound(text: Text) -> dict[tuple[int, int], frozenset[str]]:
+_Names = dict[tuple[int, int], frozenset[str]]
+
+
+def _bound(text: Text) -> _Names:
     """List the names that each function of a Python file binds: parameters and targets."""
-    known: dict[tuple[int, int], frozenset[str]] | None = text.__dict__.get("_bound_names")
+    return _names(text)[0]
+
+
+def _used(text: Text) -> _Names:
+    """List the names that each function of a Python file has; attributes are no names."""
+    return _names(text)[1]
+
+
+def _names(text: Text) -> tuple[_Names, _Names]:
+    known: tuple[_Names, _Names] | None = text.__dict__.get("_local_names")
     if known is None:
-        known = text.__dict__["_bound_names"] = _read_bound(text)
+        known = text.__dict__["_local_names"] = _read_names(text)
     return known
 
 
-def _read_bound(text: Text) -> dict[tuple[int, int], frozenset[str]]:
+def _read_names(text: Text) -> tuple[_Names, _Names]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse("\n".join(text.lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    found = {}
+        return {}, {}
+    bound: _Names = {}
+    used: _Names = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            found[first, node.end_lineno or node.lineno] = frozenset(_targets(node))
-    return found
+            body = (first, node.end_lineno or node.lineno)
+            targets = _targets(node)
+            bound[body] = frozenset(targets)
+            used[body] = frozenset(
+                targets | {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            )
+    return bound, used
 
 
 def _targets(function: ast.AST) -> set[str]:
