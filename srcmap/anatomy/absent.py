@@ -41,8 +41,8 @@ SOFTMAX_ROLES = {
 
 
 STATE = {
-    "state-init", "row-max", "rescale-factor", "denominator", "acc-rescale", "normalise",
-    "empty-row", "sink-epilogue", "epilogue-store", "partial-lse",
+    "state-init", "row-max", "rescale-factor", "probability", "row-sum", "denominator",
+    "acc-rescale", "normalise", "empty-row", "sink-epilogue", "epilogue-store", "partial-lse",
 }  # fmt: skip
 """What rests on the running maximum and sum being followed from block to block."""
 
@@ -76,11 +76,15 @@ class _Doubts(NamedTuple):
 
 
 def _loses_the_state(kernel: Kernel) -> bool:
-    """Probabilities in a key loop that nothing rescales or divides: more was done than was seen."""
+    """Probabilities that no key loop holds, or that nothing rescales or divides.
+
+    More was done than was seen: a loop was taken for another, or tiles share memory by address.
+    """
     facts = kernel.facts
-    return bool(facts.events("PROB", in_loop=True)) and not facts.events(
-        "RESCALE", "ACC-RESCALE", "NORM"
-    )
+    if not facts.events("PROB"):
+        return False
+    in_loop = facts.events("PROB", in_loop=True)
+    return not in_loop or not facts.events("RESCALE", "ACC-RESCALE", "NORM")
 
 
 def touched_by_unread(kernel: Kernel) -> list[str]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 UNSET = frozenset({"neg", "pos"})
 """Initial values of a running maximum, or of its negative."""
+HANDED = {"score", "prob", "acc"}
+"""What the two halves of a kernel hand each other block for block."""
 
 
 class KeyLoops(Tensors):
@@ -43,7 +45,7 @@ class KeyLoops(Tensors):
         return sorted(found.values(), key=lambda loop: loop.uid)
 
     def _reading_back(self, known: list[Stmt]) -> Iterator[Stmt]:
-        """Loops of another scope that read back, block for block, the scores of a key loop."""
+        """Further loops that read back, block for block, what a key loop has handed over."""
         for access in self.reading.loads.values():
             if access.name not in self.workspaces or any(map(access.statement.inside, known)):
                 continue
@@ -57,11 +59,11 @@ class KeyLoops(Tensors):
             yield from [loop for loop in around if loop.uid in atoms][-1:]
 
     def _moving_items(self, workspace: str, known: list[Stmt]) -> set[int]:
-        """Positions of the indices at which the key loops write scores to a workspace."""
+        """Positions of the indices that move where the key loops write to a workspace."""
         return {
             position
             for store in self.reading.stores.values()
-            if store.name == workspace and "score" in store.value
+            if store.name == workspace and store.value.keys() & HANDED
             for position, item in enumerate(index_items(store.expr))
             for atom in self.deps.atoms(item, store.statement, lookups=False)
             if any(loop.uid == atom.at and store.statement.inside(loop) for loop in known)

@@ -8,10 +8,8 @@ Sources: tilelang 0.1.13 to 0.1.15 `tilelang/language/**`, tilelang-ascend `tile
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    import ast
+import ast
+from typing import NamedTuple
 
 Operand = int | str
 """Position of an argument, or its keyword when it has no position."""
@@ -93,8 +91,8 @@ TILE_OPS: dict[str, Row] = {
     # reductions
     **{name: _reduce(name) for name in _REDUCTIONS},
     **dict.fromkeys(
-        ("reduce", "reduce_abssum", "reduce_absmax", "reduce_bitand", "reduce_bitor",
-         "reduce_bitxor"), _reduce("reduce_other")),
+        ("reduce", "npuir_reduce", "reduce_abssum", "reduce_absmax", "reduce_bitand",
+         "reduce_bitor", "reduce_bitxor"), _reduce("reduce_other")),
     **dict.fromkeys(("cumsum", "cummax"), Row("reduce_other", 1, (0,))),
     **{f"tile.{name}": Row(name, 0, (1,), ("dst", "src")) for name in _REDUCTIONS},
     # element-wise on tiles, destination first
@@ -138,6 +136,8 @@ TILE_OPS: dict[str, Row] = {
          "store_nz2nd", "npuir_store_nz2nd", "store_fixpipe", "npuir_store_fixpipe",
          "vtranspose", "npuir_transpose"), _copy()),
     **dict.fromkeys(("npuir_dot", "vdot"), _gemm()),
+    **{f"{prefix}{name}": Row(f"bitwise_{name}", 2, (0, 1))
+       for prefix in ("v", "npuir_") for name in ("and", "or", "xor")},
     **dict.fromkeys(("vselect", "npuir_select"), Row("select", 3, (0, 1, 2))),
     **dict.fromkeys(("vcmp", "npuir_cmp"), Row("compare", 2, (0, 1, 3))),
     "npuir_fill": Row("fill", 0, (1,), ("buffer", "value")),
@@ -263,11 +263,18 @@ def operation_of(name: str | None, call: ast.Call) -> Operation | None:
         return None
     operands = (argument(call, operand, row.names) for operand in row.src)
     return Operation(
-        row.kind,
+        _said_reduction(call) if name in ("reduce", "npuir_reduce") else row.kind,
         call,
         argument(call, row.dst, row.names),
         tuple(operand for operand in operands if operand is not None),
     )
+
+
+def _said_reduction(call: ast.Call) -> str:
+    """`T.reduce` names the reduction in an argument: `"max"`, `reduce_mode="sum"`."""
+    arguments = [*call.args, *(item.value for item in call.keywords)]
+    said = [one.value for one in arguments if isinstance(one, ast.Constant)]
+    return next((k for k in _REDUCTIONS if k.removeprefix("reduce_") in said), "reduce_other")
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

@@ -255,3 +255,22 @@ def test_an_unknown_call_is_counted_and_shown() -> None:
     assert (unread.name, unread.buffers) == ("conjure", ("m", "m0"))
     again = Flow(kernel.context, kernel.deps).run()
     assert again.signature() == kernel.reading.signature()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('T.reduce(s, m, "max", 1, False)', "reduce_max"),
+        ('T.reduce(s, m, dims=[1], reduce_mode="max")', "reduce_max"),
+        ('T.reduce(s, d, dims=[1], reduce_mode="sum")', "reduce_sum"),
+        ('T.reduce(s, d, dims=[1], reduce_mode="xor")', "reduce_other"),
+        ("T.reduce(s, d, how, 1)", "reduce_other"),
+        ("T.vand(a, b, c)", "bitwise_and"),
+    ],
+)
+def test_a_reduction_may_be_named_by_an_argument(text: str, kind: str) -> None:
+    call = ast.parse(text, mode="eval").body
+    assert isinstance(call, ast.Call)
+    operation = ops.operation_of(text.partition("(")[0].removeprefix("T."), call)
+    assert operation is not None
+    assert operation.kind == kind

@@ -75,6 +75,11 @@ def _assignment(kernel: Kernel, name: str, at: Stmt) -> Lines | None:
     ]
     if not definitions:
         return None
+    value = definitions[-1].value
+    if len(definitions) == 1 and isinstance(value, ast.Name) and value.id != name:
+        behind = _assignment(kernel, value.id, definitions[-1].statement or at)
+        if behind is not None:  # only another name for the factor
+            return behind
     return _common_if(kernel, definitions) or definitions[-1].lines
 
 
