@@ -83,7 +83,7 @@ def _checkout(pin: str) -> Checkout | str:
     try:
         lock, version = pick(known_locks(PROJECT), pin)
     except UsageError:
-        return f"{pin} is not pinned"
+        return f"{pin} is not pinned: `srcmap lock add` and `srcmap sync` of it let this run"
     return find_checkout(lock, version, PROJECT) or f"no checkout of {pin}: srcmap sync {pin}"
 
 
