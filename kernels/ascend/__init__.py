@@ -1,0 +1,1 @@
+"""The data path of attention on Ascend: Cube, two Vectors, three workspaces, flags."""

@@ -1,0 +1,1 @@
+"""Attention over a KV cache in pages, found through a block table."""
