@@ -5,6 +5,7 @@ Kernel role (split, combine), Ascend scope, warp role, branch, operand; an ordin
 
 from __future__ import annotations
 
+import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,17 @@ class Labeller:
             yield f"branch={'+'.join(reversed(parts))}"
 
     def _branch_name(self, statement: Stmt) -> str | None:
-        """What a builder-time branch is about, when a mask tells: `causal` or `window`."""
+        """What a builder-time branch is about: `causal` or `window`."""
+        return None if statement.test is None else self._tests.get(ast.dump(statement.test))
+
+    @cached_property
+    def _tests(self) -> dict[str, str]:
+        """Tests that a mask gives a name to; the same test names what stands far from the mask."""
+        branches = (one for one in self.kernel.context.statements if one.kind == "if")
+        named = ((one, self._told_by_masks(one)) for one in branches)
+        return {ast.dump(one.test): name for one, name in named if one.test and name}
+
+    def _told_by_masks(self, statement: Stmt) -> str | None:
         if not self._is_builder_test(statement):
             return None
         then, other = (self._masks_in(statement, arm) for arm in ("body", "orelse"))

@@ -218,3 +218,10 @@ def test_places_that_were_once_read_wrong(pin: str, path: str, concept: str, lin
         if site.concept == concept
     }
     assert lines in found
+
+
+def test_a_test_named_by_a_mask_names_what_stands_far_from_it() -> None:
+    path = "examples/attention_sink/example_gqa_sink_fwd_varlen.py"
+    found = sites("tilelang@v0.1.14", path)
+    labels = [site.label for _, site in found if site.concept == "window-start"]
+    assert labels == ["branch=causal+window", "branch=not-causal+window"]
