@@ -89,7 +89,8 @@ def _decoded_lines(data: bytes) -> list[tuple[str, str]]:
 def wide_codec(data: bytes) -> str | None:
     """Name the UTF-16 that a document is in: by its mark, and the zeros that ASCII has there."""
     for mark, codec in _UTF16:
-        if data.startswith(mark) and 20 * data.count(0) >= len(data):
+        # A marker of ours in single bytes says that the document is not what its first two say.
+        if data.startswith(mark) and 20 * data.count(0) >= len(data) and b"srcmap" not in data:
             try:
                 data.decode(codec)
             except UnicodeDecodeError:
