@@ -24,7 +24,7 @@ LAYERS = (
     ("parse",),
     ("anatomy",),
     ("locate",),
-    ("mapping", "contrast", "evidence", "searching"),
+    ("mapping", "contrast", "evidence", "searching", "counterparts"),
     ("drift", "cite"),
     ("engines",),
     ("verify",),

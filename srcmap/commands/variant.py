@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeAlias
 
 import msgspec
 import typer
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from srcmap.catalogue import Catalogue, Remark, Variant
+    from srcmap.counterparts import Counterpart
     from srcmap.mapfile import Entry
 
 
@@ -67,13 +68,15 @@ def run(
     if format == "json":
         facts = variant_facts(variant) | {"notes": _notes(variant, chosen, project)}
         rows = collect.json_entries(found, lang, reader)
+        _add_ours(rows, _ours(project, variant, found))
         emit(document("srcmap-variant", {"variant": facts, "entries": rows}))
     else:
         shown = assemble(variant, catalogue, found, lang, reader)
         changed = _changed(catalogue, variant, found, project, lang)
+        ours = _ours(project, variant, found)
         shown = msgspec.structs.replace(
             shown,
-            blocks=tuple(_with_changes(block, changed) for block in shown.blocks),
+            blocks=tuple(_with_ours(_with_changes(block, changed), ours) for block in shown.blocks),
             notes=tuple(_remarks(variant, chosen, project, lang)),
         )
         write("variant", shown, format, lang)
@@ -97,6 +100,51 @@ def _changed(
     return {
         (block.pin[1].version, block.pair.after[0].path): summary(block, lang) for block in blocks
     }
+
+
+_Key: TypeAlias = "tuple[str, str, str, str, str]"
+"""Repository, pin, path, concept and site of an entry."""
+
+
+def _ours(
+    project: Path | None, variant: Variant, found: Sequence[collect.PinEntries]
+) -> dict[_Key, tuple[Counterpart, ...]]:
+    """Return our lines for each entry that was found; nothing without a re-implementation."""
+    from srcmap.counterparts import counterparts, paired
+
+    ours = counterparts(project, variant.id)
+    if not ours:
+        return {}
+    files: dict[tuple[str, str, str], list[Entry]] = {}
+    for lock, pin, entries in found:
+        for entry in entries:
+            if entry.status == "found" and entry.lines:
+                files.setdefault((lock.name, pin.version, entry.path), []).append(entry)
+    result: dict[_Key, tuple[Counterpart, ...]] = {}
+    for key, entries in files.items():
+        pairs = paired(ours, [(e.concept, e.lines) for e in entries if e.lines])
+        result |= {
+            (*key, e.concept, e.site): same for e, same in zip(entries, pairs, strict=True) if same
+        }
+    return result
+
+
+def _with_ours(block: page.Block, ours: Mapping[_Key, tuple[Counterpart, ...]]) -> page.Block:
+    """Show our lines beside upstream's: the first of them where there are several."""
+    rows = []
+    for row in block.rows:
+        same = ours.get((block.repo, block.pin, block.path, row.concept, row.site))
+        shown = page.Place(path=same[0].path, lines=same[0].lines) if same else None
+        rows.append(msgspec.structs.replace(row, ours=shown) if shown else row)
+    return msgspec.structs.replace(block, rows=tuple(rows))
+
+
+def _add_ours(rows: list[dict[str, Any]], ours: Mapping[_Key, tuple[Counterpart, ...]]) -> None:
+    for row in rows:
+        key = (row["repo"], row["pin"], row["path"], row["concept"], row["site"])
+        same = ours.get(key)
+        if same:
+            row["reimplementation"] = [{"path": c.path, "lines": c.lines} for c in same]
 
 
 def variant_facts(variant: Variant) -> dict[str, Any]:
