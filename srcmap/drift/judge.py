@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from srcmap.drift.trees import Trees
 
 _MOST_CANDIDATES = 5
+_EDGE = 0.6
+"""How alike the first and the last line of changed text must be for its edges to be proven."""
 
 
 class Judge:
@@ -82,7 +84,21 @@ class Judge:
         if trail is None or not telling or not there:
             return False
         first, last = trail.at.get(telling[0]), trail.at.get(telling[-1])
-        return first in (there[0], None) and last in (there[-1], None)
+        if first not in (there[0], None) or last not in (there[-1], None):
+            return False
+        # Text that is hardly alike may have spread over lines next to it that nothing else claims.
+        pair = self._trees.pair(spot.path, best.path)
+        claimed = {j for t in pair.lines.values() for j in range(t.first, t.last + 1)}
+        ends = ((telling[0], there[0], -1), (telling[-1], there[-1], 1))
+        return all(
+            pair.likeness.of(i, j) >= _EDGE or self._claimed(best.path, j + step, claimed)
+            for i, j, step in ends
+        )
+
+    def _claimed(self, path: str, line: int, claimed: set[int]) -> bool:
+        """Whether a line is there for another reason, or says nothing."""
+        new = self._trees.new_text(path)
+        return line in claimed or not 0 < line <= len(new.lines) or not new.telling[line - 1]
 
     def _no_conflict(self, spot: Spot, direct: Direct, best: Candidate, trail: Trail) -> bool:
         """Whether history lost a rewritten edge only, and has all else where both maps have it."""
