@@ -20,6 +20,7 @@ from srcmap.cite.nouns import Judged  # noqa: TC001
 from srcmap.cite.readers import SUFFIXES, kind_of, read
 from srcmap.cite.record import FILE as RECORD
 from srcmap.cite.record import Record, read_record
+from srcmap.cite.remember import Memory
 from srcmap.cite.settings import Settings, pattern
 from srcmap.cite.shelf import Shelf
 
@@ -53,6 +54,8 @@ class Task(NamedTuple):
     """Versions to judge at whatever a document names."""
     fences: bool = False
     judge: bool = True
+    remember: bool = False
+    """Keep what is found for the next run: worth it for many documents."""
 
 
 class Auditor:
@@ -65,6 +68,7 @@ class Auditor:
         self._concepts = Concepts(task.concepts)
         self._judge = Judge(self.shelf, self._concepts)
         self._records = lru_cache(64)(_record_beside)
+        self._memory = Memory(task) if task.remember else None
 
     def audit(self, path: Path, shown: str) -> Audited:
         """Read one document; what cannot be read is a problem and stops nothing."""
@@ -72,7 +76,22 @@ class Auditor:
             data = path.read_bytes()
         except OSError as error:
             return Audited(shown, problem=error.strerror or str(error))
-        return Audited(shown, tuple(self.judged(data, shown, path)))
+        if self._memory is None:
+            return Audited(shown, tuple(self.judged(data, shown, path)))
+        return Audited(shown, self._remembered(self._memory, data, shown, path))
+
+    def _remembered(
+        self, memory: Memory, data: bytes, shown: str, path: Path
+    ) -> tuple[Judged, ...]:
+        beside = self._records(path.parent).digests(path.name)
+        key = memory.key(data, shown, beside)
+        exists = self._exists_beside(path)
+        known = memory.get(key, exists)
+        if known is None:
+            exists.asked.clear()
+            known = tuple(self._judged(data, shown, path, exists))
+            memory.put(key, exists.asked, known)
+        return known
 
     def citations(self, data: bytes, path: Path) -> list[Citation]:
         """Find the citations of a document."""
@@ -81,8 +100,10 @@ class Auditor:
 
     def judged(self, data: bytes, shown: str, path: Path) -> Iterator[Judged]:
         """Find and judge the citations of a document."""
+        yield from self._judged(data, shown, path, self._exists_beside(path))
+
+    def _judged(self, data: bytes, shown: str, path: Path, exists: Exists) -> Iterator[Judged]:
         page = read(data, kind_of(path.name))
-        exists = self._exists_beside(path)
         citations = self._finder.find(page, exists, fences=self._task.fences)
         reading = Reading(page, citations, self._concepts)
         digests = self._records(path.parent).digests(path.name)
@@ -110,9 +131,12 @@ class Exists:
             if roots[0].startswith(root + os.sep):
                 roots.append(root)
         self._roots = roots
+        self.asked: dict[str, bool] = {}
+        """Every path that was asked for, with the answer."""
 
     def __call__(self, path: str) -> bool:
-        return any(_is_there(root, path) for root in self._roots)
+        found = self.asked[path] = any(_is_there(root, path) for root in self._roots)
+        return found
 
 
 @lru_cache(4096)
@@ -173,6 +197,7 @@ def audit(
     task: Task, paths: Sequence[tuple[Path, str]], workers: int | None = None
 ) -> Iterator[Audited]:
     """Audit documents in their order."""
+    task = task._replace(remember=len(paths) >= _MANY)
     count = min(workers or os.cpu_count() or 1, max(len(paths) // _MANY, 1), 16)
     if count < 2:
         auditor = Auditor(task)

@@ -331,3 +331,25 @@ def test_many_documents_over_several_processes(
     assert whole["counts"]["ok"] == whole["counts"]["off"] == 130
     names = [c["document"] for c in whole["citations"]]
     assert names == sorted(names)
+
+
+def test_many_documents_are_remembered_and_noticed_when_they_change(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "many").mkdir()
+    for number in range(130):
+        doc(project, GOOD + f"\n`util{number}.py`\n", f"many/{number:03}.md")
+
+    def counts() -> dict[str, int]:
+        run_check([Path("many")], format="json")
+        found: dict[str, int] = msgspec.json.decode(answer(capsys))["counts"]
+        return {name: n for name, n in found.items() if n}
+
+    first = counts()
+    assert counts() == first
+    doc(project, BAD, "many/007.md")
+    assert counts() == {**first, "ok": 129, "off": 1}
+    # A map that says otherwise is another world.
+    maps = project / ".srcmap" / "maps" / "tiny-v2.json"
+    maps.write_bytes(maps.read_bytes().replace(b"causal-mask", b"window-mask"))
+    assert counts() != {**first, "ok": 129, "off": 1}
