@@ -112,9 +112,30 @@ LISTED = (
     ),
     Listed("tilelang-ascend", "examples/developer_mode/flash_attn_bshd_developer.py", ()),
     Listed("tilelang-ascend", "examples/seer_attention/block_sparse_attn.py", ("asc-seer",)),
+    Listed("tilelang", "examples/deepseek_nsa/example_tilelang_nsa_decode.py", ("nsa",)),
+    Listed("tilelang", "examples/deepseek_nsa/example_tilelang_nsa_fwd_varlen.py", ("nsa",)),
+    Listed("tilelang", "examples/deepseek_v32/fp8_lighting_indexer.py", ("dsa-indexer",)),
+    Listed("tilelang", "examples/deepseek_v32/topk_selector.py", ("dsa-indexer",)),
+    Listed("tilelang", "examples/deepseek_v32/sparse_mla_fwd.py", ("dsa-mla",)),
+    Listed("tilelang", "examples/deepseek_v32/sparse_mla_fwd_pipelined.py", ("dsa-mla",)),
+    Listed("tilelang", "examples/attention_sink/example_gqa_sink_bwd_bhsd.py", ()),
+    Listed("tilelang-ascend", "examples/HISA/block_sparse_mqa_attn_expert_test.py", ("asc-hisa",)),
+    Listed("tilelang-ascend", "examples/HISA/paged_block_sparse_mqa_attn_expert.py", ("asc-hisa",)),
+    Listed(
+        "tilelang-ascend",
+        "examples/lightning_indexer/example_lightning_indexer_dynamic_shape.py",
+        ("asc-indexer",),
+    ),
+    Listed(
+        "tilelang-ascend",
+        "examples/sparse_flash_attention/example_sparse_flash_attn_gqa.py",
+        ("asc-sfa",),
+    ),
 )
 
-UNTESTED: dict[tuple[str, str], str] = {}
+UNTESTED: dict[tuple[str, str], str] = {
+    ("tilelang", "examples/dsa_hisa/hisa.py"): "run.host-only",
+}
 """Files of the catalogue that have no case: the key of the sentence that says why."""
 
 

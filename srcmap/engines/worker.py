@@ -88,6 +88,9 @@ def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outco
             return Outcome(job=number, name=check.name, state="untested", reason=refused)
         outputs = host.execute(module, check.run, execute)
     except Exception as error:  # noqa: BLE001 - foreign code
+        unable = host.unable(error)
+        if unable:
+            return Outcome(job=number, name=check.name, state="untested", reason=unable)
         return Outcome(
             job=number,
             name=check.name,

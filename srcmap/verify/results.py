@@ -94,7 +94,7 @@ def collect(planned: Sequence[Planned], outcomes: Iterable[Outcome]) -> list[Res
 
 
 def _result(planned: Planned, outcomes: list[Outcome]) -> Result:
-    checks = tuple(_checked(outcome) for outcome in outcomes)
+    checks = tuple(_checked(outcome, planned.engine) for outcome in outcomes)
     state = _state([check.state for check in checks])
     reasons = [c.reason for c in checks if c.reason and c.state == state]
     where = Path(planned.job.root) / planned.path if planned.job else None
@@ -112,14 +112,17 @@ def _result(planned: Planned, outcomes: list[Outcome]) -> Result:
     )
 
 
-def _checked(outcome: Outcome) -> Checked:
+def _checked(outcome: Outcome, engine: str) -> Checked:
     failure, reason = outcome.failure, outcome.reason
+    state: State = "failed" if outcome.state == "ran" else outcome.state
     if failure is not None:
         place = f"{failure.path}:{failure.line}: " if failure.path else ""
         reason = f"{place}{failure.message}"
+        if engine != "interpreter" and failure.kind in ("needs", "time", "died", "memory"):
+            state = "untested"  # what a compiler cannot do says nothing of the kernel
     return Checked(
         name=outcome.name or "-",
-        state="failed" if outcome.state == "ran" else outcome.state,
+        state=state,
         seconds=round(outcome.seconds, 4),
         reason=reason,
         compared=outcome.compared,

@@ -94,6 +94,17 @@ def indexer(rng: Rng) -> Iterator[Check]:
         )
 
 
+def sparse_choice(rng: Rng, batch: int, rows: int, keys: int, count: int) -> Any:
+    """Return distinct keys for each row, in order, of which at least one is not in its future."""
+    found = np.zeros((batch, rows, 1, count), np.int32)
+    for b, row in np.ndindex(batch, rows):
+        seen = int(rng.integers(0, row + 1))
+        others = np.setdiff1d(np.arange(keys), [seen])
+        chosen = np.concatenate([[seen], rng.permutation(others)[: count - 1]])
+        found[b, row, 0] = np.sort(chosen)
+    return found
+
+
 def _sparse(q: Any, kv: Any, indices: Any, dim: int, visible: Any) -> Expected:
     """Return attention on chosen keys, whose first `dim` numbers are the values too."""
     chosen = np.zeros((*indices.shape[:3], kv.shape[1]), bool)
@@ -115,15 +126,7 @@ def sparse_mask(rng: Rng) -> Iterator[Check]:
         stored = HALF if kind == "float16" else BRAIN
         q = normal(rng, b, s, h, d + tail, kind=stored)
         kv = normal(rng, b, sk, 1, d + tail, kind=stored, scale=0.5)
-        indices = np.stack([rng.permutation(sk)[:topk] for _ in range(b * s)])
-        indices = indices.reshape(b, s, 1, topk).astype(np.int32)
-        indices[:, :, 0, 0] = np.minimum(np.arange(s), indices[:, :, 0, 0])  # every row sees a key
-        indices.sort(-1)
-        for at in np.ndindex(b, s):  # no key twice
-            rest = np.setdiff1d(np.arange(sk), indices[at][0])
-            _, first = np.unique(indices[at][0], return_index=True)
-            twice = np.setdiff1d(np.arange(topk), first)
-            indices[at][0][twice] = rest[-len(twice) :] if len(twice) else []
+        indices = sparse_choice(rng, b, s, sk, topk)
         visible = np.arange(s)[:, None] >= np.arange(sk)[None]
         yield Check(
             f"{b}x{s}x{sk}x{h}x{d}+{tail} top {topk} {kind}",

@@ -612,7 +612,7 @@ def _nsa(q: Any, k: Any, v: Any, indices: Any, size: int, groups: int) -> Expect
 # -- HISA --------------------------------------------------------------------------------------
 
 
-def _visible(rows: int, keys: int) -> tuple[Any, Any]:
+def visible(rows: int, keys: int) -> tuple[Any, Any]:
     """Return first and last key of each query: two packed causal samples."""
     half = rows // 2
     first = np.where(np.arange(rows) < half, 0, half).astype(np.int32)
@@ -621,7 +621,7 @@ def _visible(rows: int, keys: int) -> tuple[Any, Any]:
     ).astype(np.int32)
 
 
-def _indexer(q: Any, k: Any, scales: Any, weights: Any) -> tuple[Any, Any]:
+def indexer_scores(q: Any, k: Any, scales: Any, weights: Any) -> tuple[Any, Any]:
     """Return weighted sums over heads of max(score, 0) and their spread; [M, N]."""
     scores = np.einsum("mhd,nd->mnh", wide(q), wide(k)) * wide(scales)[None, :, None]
     terms = np.maximum(scores, 0) * wide(weights)[:, None, :]
@@ -653,7 +653,10 @@ def hisa_pool(rng: Rng) -> Iterator[Check]:
         )
 
         yield Check(
-            f"{m_}x{h}x{d} on {n}", run, (Expected(*_indexer(q, k, scales, weights)),), "float32"
+            f"{m_}x{h}x{d} on {n}",
+            run,
+            (Expected(*indexer_scores(q, k, scales, weights)),),
+            "float32",
         )
 
 
@@ -663,11 +666,11 @@ def hisa_sparse(rng: Rng) -> Iterator[Check]:
         q, k = normal(rng, m_, h, d, kind=FP8), normal(rng, n, d, kind=FP8)
         scales = (0.1 + rng.random(n)).astype(np.float32)
         weights = rng.standard_normal((m_, h)).astype(np.float32)
-        first, last = _visible(m_, n)
+        first, last = visible(m_, n)
         last = (last * (n // m_)).astype(np.int32)
         chosen = np.stack([rng.permutation(n // size)[:topk] for _ in range(m_)]).astype(np.int64)
         places = (chosen[..., None] * size + np.arange(size)).reshape(m_, -1)
-        values, spread = _indexer(q, k, scales, weights)
+        values, spread = indexer_scores(q, k, scales, weights)
         rows = np.arange(m_)[:, None]
         hidden = (places < first[:, None]) | (places >= last[:, None])
         want = np.where(hidden, -np.inf, values[rows, places])
@@ -688,7 +691,7 @@ def hisa_sparse(rng: Rng) -> Iterator[Check]:
 def hisa_clean(rng: Rng) -> Iterator[Check]:
     for m_, n in [(16, 40), (8, 4100)]:
         logits = rng.standard_normal((m_, n)).astype(np.float32)
-        first, last = _visible(m_, n)
+        first, last = visible(m_, n)
         keys = np.arange(n)
         want = np.where((keys < first[:, None]) | (keys >= last[:, None]), -np.inf, wide(logits))
         edge = (keys == first[:, None]) | (keys == last[:, None] - 1)

@@ -42,6 +42,11 @@ def refuses(_check: Any) -> str:
     return ""
 
 
+def unable(_error: BaseException) -> str:
+    """Return what the engine could not do: here every error is a verdict."""
+    return ""
+
+
 def execute(module: Any, run: Any, runner: Callable[[Any, Any], Any]) -> Any:
     """Run one kernel."""
     watcher = options.watcher

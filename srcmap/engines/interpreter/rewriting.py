@@ -134,7 +134,9 @@ class _Rewriter(ast.NodeTransformer):
     def rewritten(self) -> ast.FunctionDef:
         """Return the function with its body rewritten; decorators and annotations go."""
         old = self.definition
-        body = [new for statement in old.body for new in self._statements(statement)]
+        body = [
+            new for statement in self._outputs_last(old.body) for new in self._statements(statement)
+        ]
         args = ast.arguments(
             [ast.arg(a.arg) for a in old.args.posonlyargs],
             [ast.arg(a.arg) for a in old.args.args],
@@ -149,6 +151,16 @@ class _Rewriter(ast.NodeTransformer):
         new = ast.FunctionDef(old.name, args, body, [])
         _complete(new)
         return ast.copy_location(new, old)
+
+    def _outputs_last(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Move `x = T.empty(...)` of an eager kernel behind what says how large its sizes are."""
+        launch = next((n for n, s in enumerate(body) if isinstance(s, ast.With)), len(body))
+        early = [s for s in body[:launch] if isinstance(s, ast.Assign) and self._makes_output(s)]
+        rest = [s for s in body[:launch] if s not in early]
+        return [*rest, *early, *body[launch:]]
+
+    def _makes_output(self, statement: ast.Assign) -> bool:
+        return self._is(statement.value, "makes_output")
 
     # -- names ---------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ def alloc_global(shape: Any, dtype: Any, scope: str = GLOBAL) -> Buffer:  # noqa
     return _global(shape, dtype)
 
 
-@operation("empty", defined_in=_FILE, collective=False)
+@operation("empty", defined_in=_FILE, collective=False, makes_output=True)
 def empty(*shape: Any, dtype: Any = "float32") -> Buffer:
     """Allocate an output of an eager kernel."""
     if len(shape) == 2 and not isinstance(shape[1], int) and isinstance(shape[0], list | tuple):

@@ -139,6 +139,11 @@ def loop_break() -> None:
     """Leave the innermost loop; the rewriter turns it into `break`."""
 
 
+@expression("Layout", "Fragment", defined_in="tilelang/layout")
+def layout(*_args: Any, **_options: Any) -> None:
+    """A layout: where things lie does not change what they are."""
+
+
 _HINTS = (
     *("annotate_layout", "annotate_safe_value", "annotate_l2_hit_ratio", "annotate_padding"),
     *("annotate_restrict_buffers", "annotate_min_blocks_per_sm", "annotate_compile_flags"),

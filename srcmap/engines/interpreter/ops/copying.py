@@ -203,6 +203,8 @@ def _atomic(dst: Any, value: Any, combine: Any) -> Any:
         more = value_of(value)
     old = np.array(target.read())
     role = here.run.role
+    if old.size == 1 and not role.rank and not isinstance(value, Region | Buffer):
+        return _by_thread(target, old, more, combine)
     count = 1
     if isinstance(more, np.ndarray) and more.size > 1 and old.size == 1:
         more = combine.reduce(more if role.mask is None else more[role.mask], axis=None)
@@ -224,6 +226,23 @@ def _atomic(dst: Any, value: Any, combine: Any) -> Any:
             )
         )
     return old.reshape(-1)[0] if old.size == 1 else old
+
+
+def _by_thread(target: Region, old: Any, more: Any, combine: Any) -> Any:
+    """Every thread adds to one element; each finds what those before it left."""
+    role = here.run.role
+    active = np.ones(role.threads, bool) if role.mask is None else np.asarray(role.mask)
+    amounts = np.broadcast_to(more, active.shape)
+    kept = amounts[active]
+    if not kept.size:
+        return np.zeros(active.shape, old.dtype)
+    final = combine.reduce(np.concatenate([old.reshape(-1), kept.reshape(-1)]))
+    target.write(np.reshape(final, old.shape))
+    if combine is not np.add:
+        return old.reshape(-1)[0]
+    added = np.where(active, amounts, 0)
+    before = old.reshape(-1)[0] + np.cumsum(added) - added
+    return before if active.size > 1 else before[0]
 
 
 def _atomic_elements(dst: Elements, value: Any, combine: Any) -> Any:
