@@ -290,10 +290,19 @@ class _Reading:
         found: list[Place] = []
         if self._repo:
             found = [Place(self._repo, p) for p in shelf.look_up(self._repo, path)]
-        found = found or shelf.everywhere(path)
+        found = found or shelf.everywhere(path) or self._behind_repo(path)
         if len(found) > 1:
             found = self._narrowed(path, found, at)
         return tuple(found)
+
+    def _behind_repo(self, path: str) -> list[Place]:
+        """Look up what is written `REPO/path` or `OWNER/REPO/path`."""
+        parts = path.split("/")
+        for cut in range(1, min(3, len(parts))):
+            repo, rest = self._finder.repo_called(parts[cut - 1]), "/".join(parts[cut:])
+            if repo and rest and self._shelf.look_up(repo, rest, exact=True):
+                return [Place(repo, rest)]
+        return []
 
     def _narrowed(self, path: str, found: list[Place], at: int) -> list[Place]:
         """Choose what lies in the folder named last or beside the file before, or was named."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import Enum
+from functools import cached_property
 from pathlib import Path  # noqa: TC003 - typer reads it at run time
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from srcmap.cite.inject import Marker
     from srcmap.commands.citing import Setup
     from srcmap.commands.collect import Pinned
+    from srcmap.counterparts import Counterpart
     from srcmap.mapfile import Entry
     from srcmap.render.tables import CiteRow, CiteTable
+    from srcmap.verify.results import Result
 
 
 class TableFormat(str, Enum):
@@ -163,9 +166,38 @@ class TableMaker:
                 found = collect.pins_of(variant, self._found.locks, None, None, lang)
             for lock, pin, entries in collect.entries(found, self._found.project, variant.id):
                 order = self._order(variant, entries)
+                ours = self._ours(variant, entries)
                 for entry in sorted(entries, key=lambda e: order[e.concept, e.path, e.site]):
                     if entry.lines and (not wanted or entry.concept in wanted):
-                        yield self._row(variant, (lock, pin), entry, lang)
+                        yield self._row(variant, (lock, pin), entry, ours.get(entry.key, ()), lang)
+
+    def _ours(
+        self, variant: Variant, entries: Sequence[Entry]
+    ) -> dict[tuple[str, str, str, str], tuple[Counterpart, ...]]:
+        """Give our lines for each entry, file by file."""
+        from srcmap.counterparts import counterparts, paired
+
+        marked = counterparts(self._found.project, variant.id)
+        result: dict[tuple[str, str, str, str], tuple[Counterpart, ...]] = {}
+        for path in dict.fromkeys(e.path for e in entries) if marked else ():
+            here = [e for e in entries if e.path == path and e.lines and e.status == "found"]
+            pairs = paired(marked, [(e.concept, e.lines) for e in here if e.lines])
+            result.update((e.key, same) for e, same in zip(here, pairs, strict=True))
+        return result
+
+    @cached_property
+    def _results(self) -> tuple[Result, ...]:
+        from srcmap.verify.results import load
+
+        return load(self._found.project)
+
+    def _tested(self, entry: Entry) -> str:
+        """Give the state of the diff test of an entry's file; empty when it never ran."""
+        if not self._results:
+            return ""
+        from srcmap.verify.results import shown_state
+
+        return shown_state(self._results, entry.repo, entry.pin, entry.path, entry.blob)
 
     def _order(
         self, variant: Variant, entries: Sequence[Entry]
@@ -176,14 +208,16 @@ class TableMaker:
         }
         return {(e.concept, e.path, e.site): (ranks[e.concept], e.path, e.site) for e in entries}
 
-    def _row(self, variant: Variant, pin: Pinned, entry: Entry, lang: str) -> CiteRow:
+    def _row(
+        self, variant: Variant, pin: Pinned, entry: Entry, ours: Sequence[Counterpart], lang: str
+    ) -> CiteRow:
         from srcmap.commands import collect
         from srcmap.render.tables import CiteRow
 
         assert entry.lines is not None  # noqa: S101
         concept = self._catalogue.concept(entry.concept)
         place = collect.place(entry.path, entry.lines, *pin)
-        none = i18n.text("cite.none-yet", lang)
+        none, tested = i18n.text("cite.none-yet", lang), self._tested(entry)
         values = {
             "variant": variant.id,
             "concept": entry.concept,
@@ -194,14 +228,15 @@ class TableMaker:
             "location": str(place),
             "link": place.url or "",
             "digest": entry.digest[:12],
-            "ours": none,
-            "test": none,
+            "ours": ", ".join(f"{c.path}:{c.lines}" for c in ours) or none,
+            "test": i18n.text(f"cite.test.{tested}", lang) if tested else none,
         }
         plain = {
             "variant": variant.id, "concept": entry.concept, "site": entry.site,
             "repo": entry.repo, "version": entry.pin, "commit": entry.commit, "path": entry.path,
             "lines": entry.lines, "url": place.url, "digest": entry.digest,
-            "reimplementation": None, "diff_test": None,
+            "reimplementation": [{"path": c.path, "lines": c.lines} for c in ours] or None,
+            "diff_test": tested or None,
         }  # fmt: skip
         return CiteRow(values=values, url=place.url, plain=plain)
 
