@@ -13,6 +13,7 @@ from srcmap.catalogue import load_catalogue
 from srcmap.commands import collect
 from srcmap.commands.names import known_variant
 from srcmap.commands.options import Format, FormatOption, Lang, Pin, Repo
+from srcmap.commands.tested import Tested
 from srcmap.lock import find_project, known_locks
 from srcmap.render import interface as page
 from srcmap.render.as_json import document
@@ -68,10 +69,12 @@ def run(
     if format == "json":
         facts = variant_facts(variant) | {"notes": _notes(variant, chosen, project)}
         rows = collect.json_entries(found, lang, reader)
+        _add_tests(rows, Tested(project))
         _add_ours(rows, _ours(project, variant, found))
         emit(document("srcmap-variant", {"variant": facts, "entries": rows}))
     else:
         shown = assemble(variant, catalogue, found, lang, reader)
+        shown = _with_tests(shown, found, Tested(project), lang)
         changed = _changed(catalogue, variant, found, project, lang)
         ours = _ours(project, variant, found)
         shown = msgspec.structs.replace(
@@ -81,6 +84,25 @@ def run(
         )
         write("variant", shown, format, lang)
     return collect.exit_code(found)
+
+
+def _add_tests(rows: list[dict[str, Any]], tested: Tested) -> None:
+    """Fill in what the diff test said of each entry's file."""
+    for row in rows:
+        blob = row.get("blob", "")
+        row["diff_test"] = tested.as_json(row["repo"], row["pin"], row["path"], blob)
+
+
+def _with_tests(
+    shown: page.VariantPage, found: Sequence[collect.PinEntries], tested: Tested, lang: str
+) -> page.VariantPage:
+    """Say under each file what the diff test said of it."""
+    blocks = []
+    for block in shown.blocks:
+        rows = [e for *_, es in found for e in es if (e.pin, e.path) == (block.pin, block.path)]
+        said = tested.remark(block.repo, block.pin, rows, lang)
+        blocks.append(msgspec.structs.replace(block, remarks=(*block.remarks, *said)))
+    return msgspec.structs.replace(shown, blocks=tuple(blocks))
 
 
 def _changed(
