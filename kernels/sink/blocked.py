@@ -123,8 +123,9 @@ def add_sink(m: NDArray[Any], l: NDArray[Any], sink: Any, scale: Any) -> NDArray
     """
     # concept: sink-epilogue
     top = np.where(np.isneginf(m), 0, m)
+    logit = l.dtype.type(sink) * l.dtype.type(LOG2E)
     with np.errstate(over="ignore"):
-        total: NDArray[Any] = l + np.exp2(l.dtype.type(sink * LOG2E) - top * scale)
+        total: NDArray[Any] = l + np.exp2(logit - top * scale)
 
     return total
 
