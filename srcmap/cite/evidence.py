@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _END = re.compile(r"[。！？](?![」』”])|[.!?](?=\s|\Z)|[:：][ \t*`]*\r?\n|\n[ \t]*\r?\n|；\s*\n")
 _CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 """A reference at the end of its line: what follows is about something else."""
+_GROUP = re.compile(r"[`*]{0,2}\s?(?:行\s?)?[(（][^()（）\n]{1,60}[)）]")
+"""Brackets right behind a reference say what is there."""
 _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\s*\{(?:\\\w+\s*\{)*)\Z")
 _CJK = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f"
 _LATIN_RUN = re.compile(rf"[^{_CJK}\n|]+(?:\n[^{_CJK}\n|]+)*")
@@ -274,7 +276,9 @@ class Reading:
         """Find the sentence, the clause and the lead of a citation."""
         first, last = self._sentence(*citation.at)
         label = self._labels.get(citation.at, citation.at)
-        before = (max(first, self._edge_before(label[0])), label[0])
+        start = self._edge_before(label[0])
+        group = _GROUP.match(self._text, start, label[0])
+        before = (min(max(first, group.end() if group and start else start), label[0]), label[0])
         after = self._after(citation, before, last)
         if citation.same and _telling(self._text[slice(*after)]) and self._opens(citation):
             before = (citation.at[0], citation.at[0])
@@ -288,6 +292,9 @@ class Reading:
         """Give the rest of the sentence, where nothing before the citation says what is there."""
         at = citation.at[1]
         edge = self._edge_after(at)
+        group = _GROUP.match(self._text, at, edge)
+        if group:
+            return (at, group.end())
         shared = edge < last and _telling(self._text[slice(*before)])
         if not citation.same and (shared or _CLOSED.match(self._text, at)):
             return (at, at)

@@ -40,10 +40,11 @@ _NO_FILE_AFTER = re.compile(
     r"|chart|terminal|screen|snippet|block|message|report|tile|score|algorithm)|\s*[、，,]?\s*第?\s*\d+\s*列"
 )
 _NO_FILE_BEFORE = re.compile(
-    r"(?:矩阵|表格|上表|下表|表\s?\d+|日志|输出|算法\s?\d*|终端|屏幕|诗|地铁|[Mm]atrix|[Tt]able(?:\s\d+)?"
+    r"(?:矩阵|表格|上表|下表|表\s?\d+|图\s?\d+|[Ff]ig(?:ure)?\.?\s?\d+|[Ll]isting\s?\d+|日志|输出|算法\s?\d*|终端|屏幕|诗|地铁|[Mm]atrix|[Tt]able(?:\s\d+)?"
     r"|[Oo]utput|[Ll]og|[Aa]lgorithm\s?\d*|[Ss]ubway|[Mm]etro|[Pp]oem|[Rr]ow)"
     r"[，,:：]?\s?(?:的|中|里|的第|中第)?\s?\Z"
 )
+_ALSO_SECTION = re.compile(r"[」”\"]?\s?节?\s?(?:与|和|及|、|and|,)\s?")
 _CHAPTER = re.compile(r"(?:第\s?[\d一二三四五六七八九十]+\s?章|[Cc]hapter\s\d+)[，,的]?\s?\Z")
 
 
@@ -190,6 +191,7 @@ class _Reading:
         self._folder_at = 0
         self._sections: dict[str, Known] = {}
         self._pending: tuple[Mention, Known] | None = None
+        self._last_section: tuple[int, Known] | None = None
         self._found: list[Citation] = []
 
     def run(self, *, fences: bool) -> list[Citation]:
@@ -266,7 +268,7 @@ class _Reading:
         """Read `REPO@VERSION:path`, `REPO@VERSION/path` and `REPO VERSION path`."""
         first = (mention.name or (mention.first, 0))[0]
         head = self._text[max(first - 60, 0) : first]
-        match = re.search(r"([\w.-]+)(?:@|\s+)([\w.-]+?)(?::|\s+|的\s?|：)[`*]{0,2}\Z", head)
+        match = re.search(r"([\w.-]+)(?:@|\s+)([\w.-]+?)(?:[:：]\s?|\s+|的\s?)[`*]{0,2}\Z", head)
         if match is None and "@" in written:
             match = re.match(r"([\w.-]+)@([\w.-]+)/", written)
             written = written[match.end() :] if match else written
@@ -395,6 +397,8 @@ class _Reading:
         if rule != "directory":
             self._known.append(known)
         self._drop_label(mention, where)
+        if mention.section and not mention.ranges:
+            self._last_section = (mention.last, known)
         section = self._merged or mention.section or None
         self._merged = None
         self._emit(mention, where, rule, section)
@@ -488,6 +492,8 @@ class _Reading:
     def _lines(self, mention: Mention) -> None:
         if not mention.same and not mention.joined and self._names_no_file(mention):
             return
+        if self._is_row_label(mention):
+            return
         found = self._candidates(mention)
         if not found:
             return
@@ -502,13 +508,20 @@ class _Reading:
             self._known.append(first._replace(at=mention.first, also=False,
                                               block=self._page.block_at(mention.first)))  # fmt: skip  # noqa: E501
 
+    def _is_row_label(self, mention: Mention) -> bool:
+        """Whether a table row says "line 3" and names no file: it speaks of something else."""
+        index = self._page.block_at(mention.first)
+        if not self._page.blocks or self._page.blocks[index].kind != "row" or mention.same:
+            return False
+        return not any(known.block == index for known in self._known)
+
     def _names_no_file(self, mention: Mention) -> bool:
-        text = self._text
-        end = mention.ranges[-1][1][1]
-        after = text[end : end + 60].removeprefix(" ").removeprefix("行")
-        start = mention.first
-        return bool(_NO_FILE_AFTER.match(after) or _NO_FILE_AFTER.match(" " + after)
-                    or _NO_FILE_BEFORE.search(text[max(start - 24, 0) : start]))  # fmt: skip
+        """Whether the words around say that lines of something else are meant."""
+        end, start = mention.ranges[-1][1][1], mention.first
+        after = self._text[end : end + 60].removeprefix(" ").removeprefix("行")
+        before = re.sub(r"(?:第|[Ll]ines?)\s*\Z", "", self._text[max(start - 24, 0) : start])
+        told = _NO_FILE_AFTER.match(after) or _NO_FILE_AFTER.match(f" {after}")
+        return bool(told or _NO_FILE_BEFORE.search(before))
 
     def _candidates(self, mention: Mention) -> list[Known]:
         """List the files that lines may belong to: the nearest first, those in brackets last."""
@@ -522,6 +535,10 @@ class _Reading:
         if not here:
             last = near[-1].block
             here = [k for k in near if k.block == last or (k.block >= last - 1 and _close(k, near))]
+        start = self._sentence_start(mention.first, block)
+        spoken = [k for k in here if k.at >= start]
+        if len({k.options for k in spoken}) == 1:
+            here = spoken
         ranked = sorted(here, key=lambda k: (k.also, -k.at))
         unique: dict[tuple[Place, ...], Known] = {}
         for known in ranked:
@@ -529,6 +546,11 @@ class _Reading:
         found = list(unique.values())
         plain = [k for k in found if not k.also]
         return plain if len(plain) == 1 else found
+
+    def _sentence_start(self, at: int, block: int) -> int:
+        first = self._page.blocks[block].first if self._page.blocks else 0
+        ends = [m.end() for m in _SENTENCE_END.finditer(self._text, max(first, at - 600), at)]
+        return ends[-1] if ends else first
 
     # -- sections ------------------------------------------------------------------------
 
@@ -538,6 +560,7 @@ class _Reading:
             return
         self._settle_section()
         self._sections[mention.section] = known
+        self._last_section = (mention.last, known)
         self._pending = (mention, known)
 
     def _section_of(self, mention: Mention) -> Known | None:
@@ -550,6 +573,10 @@ class _Reading:
         if mention.same:
             return self._known[-1] if self._known else None
         before = self._text[max(mention.first - 16, 0) : mention.first]
+        if self._last_section and _ALSO_SECTION.match(self._text, self._last_section[0]):
+            at, known = self._last_section
+            if 0 < mention.first - at < 10:
+                return known
         if _CHAPTER.search(before) or mention.section in self._own_sections:
             return None
         return self._sections.get(mention.section) if "." in mention.section else None

@@ -26,14 +26,14 @@ EXTENSIONS = (
 _CHAR = r"(?:[A-Za-z0-9_.+@~%\-]|\\_)"
 _NOT_AFTER = r"(?<![A-Za-z0-9_.+@~%/\\\-])"
 _N = r"\d{1,7}"
-_END = r"(?![\d_A-Za-z]|\.\d|[-–—]\d)"
+_END = r"(?![\d_A-Za-z]|\.\d|[-–—/]\d)"
 _DASH = r"(?:\s?(?:--?|[–—‐‑−~～]|至|到)\s?|\s+to\s+|\s+through\s+)"
 _R = rf"(?P<a>{_N})(?:{_DASH}L?(?P<b>{_N}))?{_END}"
 _CLOSE = r"[`*\"'\]”’』]{0,4}"
 _WRAP = r"(?:\r?\n[ \t>#*]*)?"
 
 _COLON = re.compile(rf"{_CLOSE}[ \t]?{_WRAP}(?P<mark>:[ \t]?{_WRAP}|：)L?{_R}(?::\d+{_END})?")
-_MORE = re.compile(rf"(?:,|、|，|;)(?P<space>[ \t]?)L?{_R}")
+_MORE = re.compile(rf"(?:,|、|，|;)(?P<space>[ \t]?(?:and[ \t])?)L?{_R}")
 _HASH = re.compile(rf"(?:\?plain=1)?#L?(?P<a>{_N})(?:C\d+)?(?:-L?(?P<b>{_N})(?:C\d+)?)?(?![\w])")
 _LEAD = (
     rf"{_CLOSE}\s?[,，]?\s?[(（\[]?\s?(?:at|on|in|around|near|里的|中的|里|中|的|在)?\s?(?:the\s)?"
@@ -114,7 +114,7 @@ class Reader:
             rf"(?P<bare>{_NOT_AFTER}(?:{'|'.join(bare)})(?=[:#]L?\d))" if bare else "",
             rf"(?P<path>{_NOT_AFTER}(?:{_CHAR}*/(?:{_CHAR}|/)*"  # noqa: ISC004
             rf"|{_CHAR}*[A-Za-z0-9_]\.(?:{EXTENSIONS})(?![A-Za-z0-9_]|\.[A-Za-z0-9])))",
-            rf"(?P<lines>(?<![A-Za-z])(?:[Ll]ines?|LINES?)[ \t~]*{_WRAP}(?=\d))",
+            rf"(?P<lines>(?<![A-Za-z-])(?:[Ll]ines?|LINES?)[ \t~]*{_WRAP}(?=\d))",
             r"(?P<zh>第(?=\s?(?:\r?\n[ \t>#*]*)?\d[^\n]{0,30}?行))",
             r"(?P<colon>(?<![\w:\])}}.'\"])[:：](?=L?\d))",
             rf"(?P<ell>(?<![A-Za-z0-9_#./:\-])L(?={_N}(?![A-Za-z0-9_.])))",
@@ -272,7 +272,7 @@ class Reader:
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
     ) -> Mention | None:
         pattern = re.compile(
-            rf"L(?P<a>{_N})(?:C\d+)?(?:\s?[-–—]\s?L?(?P<b>{_N})(?:C\d+)?)?(?![\w.])"
+            rf"L(?P<a>{_N})(?:C\d+)?(?:\s?[-–—]\s?L?(?P<b>{_N})(?:C\d+)?)?(?!\w|\.\d)"
         )
         found = pattern.match(page.text, match.start())
         same = _after_same(page.text, match.start())
@@ -304,7 +304,8 @@ class Reader:
             ",",
             "，",
         )
-        if not (same or joined or alone or bracketed):
+        pointed = _POINTING.search(text, max(first - 12, 0), first) is not None
+        if not (same or joined or alone or bracketed or pointed):
             return None
         ranges = (_range(found), *_more(text, found.end(), region))
         return Mention("lines", first, ranges[0][1][1] if len(ranges) == 1 else ranges[-1][1][1],
@@ -412,6 +413,7 @@ def _after_same(text: str, at: int) -> bool:
     return found is not None and found.end() >= len(head.rstrip(" \n\t`（(:："))
 
 
+_POINTING = re.compile(r"(?:\b(?:at|see|on)|见|在|于|位于)\s\Z")
 _JOIN = re.compile(
     r"[`*\s)）\]]*(?:,|，|、|;|；|/|\band\b|&|\+|与|和|及|以及|\bto\b|,\s*and)?\s*(?:lines?\s|第)?[`*\s(（]*\Z"
 )
@@ -478,7 +480,8 @@ def _more(text: str, at: int, region: RegionKind | None) -> tuple[Range, ...]:
     """Read the ranges behind the first: `:19-24,50-52`."""
     found: list[Range] = []
     while match := _MORE.match(text, at):
-        sure = not match["space"] or region == "code" or match["b"]
+        spoken = "and" in match["space"] and not re.match(r"\s?[A-Za-z]", text[match.end() :][:3])
+        sure = not match["space"] or region == "code" or match["b"] or spoken
         if not sure or _UNIT.match(text, match.end()):
             break
         found.append(_range(match))
