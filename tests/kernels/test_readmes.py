@@ -1,0 +1,33 @@
+"""The READMEs: tables as `srcmap cite` makes them, and no variant forgotten."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from srcmap.cli import main
+from srcmap.counterparts import FOLDER, INDEX, folders
+
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILL = "srcmap cite inject --lang en kernels/README.md kernels/*/README.md"
+
+
+def test_tables_are_as_srcmap_makes_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    readmes = sorted(str(path.relative_to(ROOT)) for path in (ROOT / FOLDER).rglob("README.md"))
+    code = main(["cite", "inject", "--check", "--lang", "en", *readmes])
+    assert code == 0, f"run: {FILL}\n{capsys.readouterr().out}"
+
+
+def test_the_table_of_variants_has_every_folder() -> None:
+    text = (ROOT / FOLDER / "README.md").read_text(encoding="utf-8")
+    marker = re.search(r"srcmap:table variant=(\S+)", text)
+    assert marker is not None
+    index = folders((ROOT / FOLDER / INDEX).read_text(encoding="utf-8"))
+    assert marker[1].split(",") == list(index)
