@@ -134,10 +134,15 @@ class Judge:
         found = self._compare(tree, place.path, text, lines, evidence)
         return found is not None and found.agrees
 
+    @staticmethod
+    def _why(citation: Citation) -> str:
+        return "cite.why.same-name" if citation.written else "cite.why.named-before"
+
     def _ambiguous(self, document: str, citation: Citation, advice: tuple[Note, ...]) -> Judged:
+        why = self._why(citation)
         candidates = tuple(
             Candidate(path=p.path, repo=p.repo, lines=citation.target.lines,
-                      why=Note("cite.why.same-name"))
+                      why=Note(why))
             for p in citation.options[:_SHOWN]
         )  # fmt: skip
         names = ", ".join(f"{p.repo}:{p.path}" for p in citation.options[:_SHOWN])
