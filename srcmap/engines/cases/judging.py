@@ -18,7 +18,7 @@ def compare(check: Check, want: Expected, got: Any, number: int) -> Comparison:
     with np.errstate(all="ignore"):
         off = np.where(got == right, 0.0, np.abs(got - right))
         allowed = np.zeros_like(right) if check.exact else budget(check, want)
-        bad = ~(off <= allowed)
+        bad = ~(off <= allowed) | (np.isinf(right) & (got != right))
         units = np.where(off == 0, 0.0, off / np.where(allowed > 0, allowed, np.nan))
     first = tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else ()
     return Comparison(

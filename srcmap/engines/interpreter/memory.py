@@ -346,6 +346,8 @@ def store(buffer: Buffer, index: tuple[Any, ...], value: Any) -> None:
         else _window(buffer, found)
     )
     if window is None or (not window[1] and np.ndim(new)):
+        if window is not None:
+            _note_race(buffer, new)
         _scatter(buffer, found, new)
     else:
         _assign(buffer, window, new)
@@ -390,6 +392,17 @@ def _last_lane(buffer: Buffer, values: Any, shape: tuple[int, ...]) -> Any:
                 here.run.note("race", buffer.name)
             values = ends
     return values
+
+
+def _note_race(buffer: Buffer, new: Any) -> None:
+    """All lanes write one element: noted when they do not agree."""
+    mask = here.run.role.mask
+    written = np.asarray(new)
+    if mask is not None:
+        shape = np.broadcast_shapes(written.shape, mask.shape)
+        written = np.broadcast_to(written, shape)[np.broadcast_to(mask, shape)]
+    if written.size > 1 and np.any(written != written.flat[0]):
+        here.run.note("race", buffer.name)
 
 
 def _mark(buffer: Buffer, where: Any, mask: Any) -> None:

@@ -177,7 +177,7 @@ class _Rewriter(ast.NodeTransformer):
         for node in ast.walk(definition):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
                 found = self.meaning(node.value.func)
-                if getattr(found, "makes_variable", False):
+                if getattr(found, "makes_variable", False) is True:
                     for target in node.targets:
                         yield from _flat_targets(target)
 
@@ -196,8 +196,9 @@ class _Rewriter(ast.NodeTransformer):
         return _UNKNOWN
 
     def _is(self, expression: ast.expr, mark: str) -> bool:
-        return isinstance(expression, ast.Call) and bool(
-            getattr(self.meaning(expression.func), mark, False)
+        return (
+            isinstance(expression, ast.Call)
+            and getattr(self.meaning(expression.func), mark, False) is True
         )
 
     def _fresh(self) -> str:
@@ -488,10 +489,10 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         found = self.meaning(node.func)
-        if getattr(found, "chooses", False) and len(node.args) == 3:
+        if getattr(found, "chooses", False) is True and len(node.args) == 3:
             test, first, second = (self.visit(arg) for arg in node.args)
             return _call("choose", test, _lazy(first), _lazy(second))
-        regions = bool(getattr(found, "takes_regions", False))
+        regions = getattr(found, "takes_regions", False) is True
         node.func = node.func if isinstance(node.func, ast.Name) else self.visit(node.func)
         node.args = [self._argument(arg, regions) for arg in node.args]
         for keyword in node.keywords:

@@ -118,7 +118,7 @@ def mine(kind: str, things: tuple[Any, ...]) -> Iterator[None]:
 
 def named(value: Any, name: str) -> Any:
     """Give what was just allocated the name that it is assigned to."""
-    if isinstance(value, Buffer | Var) and value.name in ("", "?"):
+    if getattr(value, "name", "") == "?":
         value.name = name
     return value
 

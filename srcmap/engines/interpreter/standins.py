@@ -337,6 +337,7 @@ class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def install(dialect: str) -> None:
     """Serve the stand-ins in this process, and map devices that are not here to the CPU."""
     known = (Finder, AbsentFinder)
+    has_torch = importlib.util.find_spec("torch") is not None
     again = any(isinstance(finder, known) for finder in sys.meta_path)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, known)]
     for name in [n for n in sys.modules if n.partition(".")[0] == "tilelang"]:
@@ -345,7 +346,7 @@ def install(dialect: str) -> None:
     sys.meta_path.append(AbsentFinder())
     if again:
         return
-    if importlib.util.find_spec("torch") is not None:
+    if has_torch:
         from srcmap.engines.interpreter import torchmap
 
         sys.meta_path.insert(0, torchmap.Hook())
