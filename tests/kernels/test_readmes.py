@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srcmap.cli import main
+from srcmap.cli import run
 from srcmap.counterparts import FOLDER, INDEX, folders
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def test_tables_are_as_srcmap_makes_them(
 ) -> None:
     monkeypatch.chdir(ROOT)
     readmes = sorted(str(path.relative_to(ROOT)) for path in (ROOT / FOLDER).rglob("README.md"))
-    code = main(["cite", "inject", "--check", "--lang", "en", *readmes])
+    code = run(["cite", "inject", "--check", "--lang", "en", *readmes])
     assert code == 0, f"run: {FILL}\n{capsys.readouterr().out}"
 
 
