@@ -230,11 +230,26 @@ _NAMED = frozenset(("True", "False", "None", "true", "false", "nullptr", "-"))
 def _sort(left: list[str], start: int, end: int, right: list[str]) -> str:
     """Name the sort of a difference: a bound of a loop, a literal, a name, or an operation."""
     parts = [*left[start:end], *right]
-    if _LOOPS & {*left[max(0, start - 8) : end], *right}:
+    if _LOOPS & {*left[start:end], *right} or _in_loop_head(left, start):
         return "bound"
     if parts and all(part[:1].isdigit() or part[:1] in "\"'" or part in _NAMED for part in parts):
         return "literal"
     return "name" if all(map(_is_name, parts)) else "operation"
+
+
+def _in_loop_head(tokens: list[str], at: int) -> bool:
+    """Whether a token stands in the head of a loop or among what the loop is made with."""
+    depth = 0
+    for part in reversed(tokens[max(0, at - 40) : at]):
+        if part in _LOOPS:
+            return True
+        depth += (part in ")]}") - (part in "([{")
+        if depth >= 0 and part in _ENDS:
+            return False
+    return False
+
+
+_ENDS = (":", ";", "{", "}")
 
 
 def _short(tokens: list[str]) -> str:
