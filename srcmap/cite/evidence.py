@@ -263,6 +263,7 @@ class Reading:
     def __init__(self, page: Page, citations: Sequence[Citation], concepts: Concepts) -> None:
         self._page, self._text, self._concepts = page, page.text, concepts
         self._places = sorted(c.at for c in citations)
+        self._beginning: dict[tuple[int, int], bool] = {}
         self._starts = [start for start, _ in self._places]
         self._ends = sorted(end for _, end in self._places)
         self._labels = self._labelled()
@@ -444,6 +445,12 @@ class Reading:
 
     def _begins(self, citation: Citation) -> bool:
         """Whether nothing but brackets stands before it in its line."""
+        known = self._beginning.get(citation.at)
+        if known is None:
+            known = self._beginning[citation.at] = self._begins_line(citation)
+        return known
+
+    def _begins_line(self, citation: Citation) -> bool:
         first, _ = self._line_of(citation.at[0])
         head = re.sub(r"(?:同一?文件|见|源码|来源|出处|[Ss]ource|[Ff]rom|[Ss]ee|[Ss]ame file)", "",
                       self._text[first : citation.at[0]])  # fmt: skip
@@ -617,8 +624,21 @@ class Reading:
 
     @cached_property
     def _mentions(self) -> tuple[list[int], list[str]]:
-        found = self._concepts.mentions(self._text)
+        found: list[tuple[int, str]] = []
+        for first, last in self._prose_runs():
+            found += [(at + first, c) for at, c in self._concepts.mentions(self._text[first:last])]
         return ([at for at, _ in found], [concept for _, concept in found])
+
+    def _prose_runs(self) -> Iterator[tuple[int, int]]:
+        """Yield the text between code blocks, in pieces that are not too small."""
+        start = 0
+        for region in self._page.regions:
+            if region.kind in ("fence", "skip") and region.first > start + 3:
+                yield start, region.first
+            if region.kind in ("fence", "skip"):
+                start = max(start, region.last)
+        if start < len(self._text):
+            yield start, len(self._text)
 
     def _named(self, first: int, last: int) -> list[str]:
         """List the concepts that are named between two offsets, in order."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from srcmap.cite.forms import Mention, Reader, titles
 from srcmap.cite.nouns import Citation, Place, Rule, Target
 from srcmap.cite.settings import Settings, pattern
+from srcmap.cite.source import Mapped
 from srcmap.model import Lines
 
 if TYPE_CHECKING:
@@ -480,6 +481,9 @@ class _Reading:
 
     def _line(self, offset: int) -> int:
         """Count lines from the last one asked for: citations come in order, mostly."""
+        source = self._page.source
+        if isinstance(source, Mapped):  # the lines of a notebook are those of its JSON
+            return source.data.count(b"\n", 0, source.byte(offset)) + 1
         at, line = self._line_at
         if offset < at:
             at, line = 0, 1

@@ -83,8 +83,13 @@ def patch(name: str, before: bytes, after: bytes) -> bytes:
     import difflib
 
     old, new = _lines(before), _lines(after)
-    out = [f"diff --git a/{name} b/{name}\n".encode(), f"--- a/{name}\n".encode(),
-           f"+++ b/{name}\n".encode()]  # fmt: skip
+    raw = name.encode("utf-8", "surrogateescape")
+    tab = b"\t" if b" " in raw else b""  # where a name with blanks ends
+    out = [
+        b"diff --git a/%s b/%s\n" % (raw, raw),
+        b"--- a/%s%s\n" % (raw, tab),
+        b"+++ b/%s%s\n" % (raw, tab),
+    ]
     body = difflib.diff_bytes(difflib.unified_diff, old, new, b"", b"", n=3)
     for number, line in enumerate(body):
         if number < 2:

@@ -74,6 +74,7 @@ _ALSO = re.compile(
     r"\s*(?:另有|另见|另外|参见|还有|也见|亦见|[Ss]ee also|[Aa]lso|[Cc]f\.?|[Ss]ee,? too)"
 )
 _DOCUMENT = re.compile(r"\.(?:md|markdown|mdx|rst|txt|tex|ipynb)\Z", re.IGNORECASE)
+_ALSO_WORD = re.compile(r"另|参见|还有|也见|亦见|also|Also|[Cc]f|[Ss]ee")
 _TRAILING = ".,;:!?*_'\""
 
 
@@ -387,6 +388,8 @@ def _any(words: Iterable[str]) -> str:
 
 def titles(page: Page) -> Iterator[Mention]:
     """Yield quoted headings after "same file": 同文件「5.2 ...」."""
+    if "「" not in page.text and "“" not in page.text and '"' not in page.text:
+        return
     for match in SAME.finditer(page.text):
         found = _TITLE_HERE.match(page.text, match.end())
         if found and page.text[match.end() - 1 : match.end()] in '「“"':
@@ -395,6 +398,9 @@ def titles(page: Page) -> Iterator[Mention]:
 
 def _in_also(text: str, at: int) -> bool:
     """Whether it stands in brackets that begin with "see also"."""
+    window = text[max(at - 400, 0) : at]
+    if ("(" not in window and "（" not in window) or not _ALSO_WORD.search(window):
+        return False
     depth = 0
     for index in range(at - 1, max(at - 400, -1), -1):
         char = text[index]

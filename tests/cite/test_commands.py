@@ -173,10 +173,11 @@ def test_fix_moves_a_link_to_another_pin_when_proven(project: Path) -> None:
     assert (project / path).read_text("utf-8") == f"a {new}#L8\nb {link}#L8\nc {new}#L7\n"
 
 
+@pytest.mark.parametrize("name", ["a.md", "a b.md", "文档.md"])
 def test_the_patch_is_one_that_git_takes(
-    project: Path, capfdbinary: pytest.CaptureFixture[bytes]
+    project: Path, capfdbinary: pytest.CaptureFixture[bytes], name: str
 ) -> None:
-    path = doc(project, "一\r\n" + BAD.replace("\n", "\r\n") + "last line, no newline")
+    path = doc(project, "一\r\n" + BAD.replace("\n", "\r\n") + "last line, no newline", name)
     before = (project / path).read_bytes()
     assert run_fix([path], dry_run=True) == 0
     patch = capfdbinary.readouterr().out
@@ -353,3 +354,16 @@ def test_many_documents_are_remembered_and_noticed_when_they_change(
     maps = project / ".srcmap" / "maps" / "tiny-v2.json"
     maps.write_bytes(maps.read_bytes().replace(b"causal-mask", b"window-mask"))
     assert counts() != {**first, "ok": 129, "off": 1}
+
+
+def test_lines_of_a_notebook_are_those_of_its_file(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = {"cell_type": "markdown", "metadata": {}, "source": ["# T\n", BAD]}
+    text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}, indent=1)
+    path = doc(project, text, "n.ipynb")
+    run_check([path], format="json")
+    (one,) = json.loads(answer(capsys))["citations"]
+    assert "20-24" in text.split("\n")[one["line"] - 1]
+    run_fix([path])
+    assert (project / path).read_text("utf-8") == text.replace("20-24", "29-32")
