@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,9 @@ def test_both_forms_agree_with_upstreams_kernel(
     checks = outcomes[path, folder]
     assert checks, "no check ran"
     for check in checks:
+        helper = check.failure is not None and check.failure.path not in ("", path)
+        if helper and find_spec("torch") is None:
+            pytest.skip(f"a file that this one imports needs torch: {check.failure.message}")
         assert check.failure is None, check.failure
         assert check.state in ("passed", "diverges"), (check.name, check.compared)
         assert check.ours_missing == "", check.name
