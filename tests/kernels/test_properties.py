@@ -7,6 +7,7 @@ step of `kernels/mha/blocked.py`.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def safe(m: float) -> float:
 def online(scores: Any, values: Any, cuts: list[int]) -> Iterator[tuple[float, float, Any, float]]:
     """Yield m, l, O and the rescale factor c after each block: the recurrence as it is derived."""
     m, total, out = -np.inf, 0.0, np.zeros(values.shape[1])
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts):
         new = max(m, float(scores[start:stop].max()))
         c = float(np.exp(m - safe(new)))
         p = np.exp(scores[start:stop] - safe(new))
@@ -96,7 +97,7 @@ def test_the_step_of_our_kernel_keeps_the_invariants(row: Any) -> None:
         return  # full attention never starts with a block that is wholly hidden
     q, keys = np.array([[1.0]]), np.where(np.isfinite(scores), scores, 0.0)[:, None]
     state = blocked.empty_state(1, values.shape[1], np.float64)
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts):
         seen = np.isfinite(scores[start:stop])[None, :]
         state = blocked.step(state, q, keys[start:stop], values[start:stop], seen)
         m, total, out = state

@@ -1,0 +1,1 @@
+"""MInference's vertical-slash attention: blocks along diagonals, then single columns."""
