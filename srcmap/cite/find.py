@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from srcmap.cite.shelf import Shelf
 
 _VENDORED = re.compile(r"(?:.*/)?_vendor/(?P<pin>[^/]+)/?(?P<path>.*)\Z", re.DOTALL)
+_PINNED = re.compile(r"\w-v?[0-9a-f]*\d[\w.]*\Z")
 _LINK = re.compile(
     r"https?://(?P<host>[^/]+)/(?P<owner>[^/]+)/(?P<name>[^/#?]+?)(?:\.git)?"
     r"(?:/-)?/(?P<verb>blob|blame|raw|tree|edit|src/commit|src/tag|src/branch)/(?P<rest>[^#?]+)"
@@ -252,7 +253,9 @@ class _Reading:
         vendored = _VENDORED.match(written)
         if vendored:
             path = vendored["path"].rstrip("/")
-            return self._finder.vendored(vendored["pin"], path) if path else None
+            where = self._finder.vendored(vendored["pin"], path)
+            guessed = where.foreign and not (mention.ranges or _PINNED.search(vendored["pin"]))
+            return where if path and not guessed else None
         named = self._named_before(mention, written)
         if named is not None:
             return named
@@ -374,13 +377,14 @@ class _Reading:
         return None
 
     def _is_near(self, path: str) -> bool:
-        """Whether a name looks like one of a pin: part of it, or in a folder at its top."""
-        head, slash, _ = path.partition("/")
-        if slash:
-            return head in self._shelf.roots
-        stem = path.rpartition(".")[0]
-        return len(stem) > 7 and any(stem in name or name.partition(".")[0] == stem
-                                     for name in self._shelf.all_names)  # fmt: skip
+        """Whether a name looks like one of a pin: part of a name, or deep in a folder there."""
+        folder, _, name = path.rpartition("/")
+        if "/" in folder and any(folder in tree.folders for tree in self._shelf.all_trees):
+            return True
+        stem, _, suffix = name.rpartition(".")
+        return len(stem) > 7 and any(
+            stem in known and known.endswith(f".{suffix}") for known in self._shelf.all_names
+        )
 
     def _is_folder_at(self, place: Place) -> bool:
         return any(place.path in tree.folders for tree in self._shelf.trees(place.repo))

@@ -161,7 +161,8 @@ class Judge:
         path = place.path if place else citation.written
         found = tuple(self._elsewhere(path, place, tree, citation.target.lines))
         at = tree.label if tree else ""
-        reason = Note("cite.reason.no-such-file", {"path": path, "pin": at})
+        key = "cite.reason.no-such-file" if at else "cite.reason.nowhere"
+        reason = Note(key, {"path": path, "pin": at})
         return Judged(document=document, citation=citation, verdict="no-such-file",
                       judged_at=tree.label if tree else None, reason=reason, flags=flags,
                       candidates=found[:_SHOWN], warnings=advice)  # fmt: skip

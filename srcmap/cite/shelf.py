@@ -145,13 +145,6 @@ class Shelf:
         return [tree for repo in self.locks for tree in self.trees(repo)]
 
     @cached_property
-    def roots(self) -> frozenset[str]:
-        """The names of all folders at the top of a pin."""
-        return frozenset(
-            folder for tree in self.all_trees for folder in tree.folders if "/" not in folder
-        )
-
-    @cached_property
     def all_names(self) -> frozenset[str]:
         """The names of all files and folders of all pins."""
         return frozenset(name for tree in self.all_trees for name in tree.names())
