@@ -49,7 +49,31 @@ def _titles(names: Iterable[str], lang: str) -> tuple[str, ...]:
 
 
 def _rows(report: Report, verdict: str, lang: str) -> tuple[DriftRow, ...]:
-    return tuple(_row(report, i, lang) for i in report.items if i.answer.verdict == verdict)
+    mine = [i for i in report.items if i.answer.verdict == verdict]
+    if verdict != "unjudged":
+        return tuple(_row(report, i, lang) for i in mine)
+    by_reason: dict[str, list[Item]] = {}
+    for item in mine:
+        key = item.answer.reason[0].key if item.answer.reason else ""
+        by_reason.setdefault(key, []).append(item)
+    return tuple(row for items in by_reason.values() for row in _few(report, items, lang))
+
+
+_SHOWN = 5
+"""Items that are shown when many could not be judged for one reason; JSON has them all."""
+
+
+def _few(report: Report, items: Sequence[Item], lang: str) -> list[DriftRow]:
+    rows = [_row(report, item, lang) for item in items[:_SHOWN]]
+    if len(items) > _SHOWN:
+        more = i18n.text("drift.more", lang, count=len(items) - _SHOWN)
+        rows.append(
+            DriftRow(
+                subject=more, old="", new="", verdict="unjudged", grade="", methods="",
+                similarity="",
+            )
+        )  # fmt: skip
+    return rows
 
 
 def _row(report: Report, item: Item, lang: str) -> DriftRow:

@@ -56,6 +56,7 @@ def candidate(
     last = max(aligned[n].last for n in mapped)
     first = _first_edge(pair, lines, aligned, mapped[0], first)
     last = _last_edge(pair, lines, aligned, mapped[-1], last)
+    last = _closing(pair, aligned, lines.last, last)
     place = Lines(first, last)
     weights = {n: line_weight(pair, n) for n in telling}
     total = sum(weights.values())
@@ -112,6 +113,23 @@ def _last_edge(pair: FilePair, lines: Lines, aligned: Alignment, stop: int, last
     old_gap = [n for n in range(stop + 1, below or end) if old.telling[n - 1]]
     new_gap = [n for n in range(last + 1, ceiling + 1) if pair.new.telling[n - 1]]
     return _by_position(old_gap[::-1], new_gap[::-1], lost[-1], last)
+
+
+def _closing(pair: FilePair, aligned: Alignment, old_last: int, last: int) -> int:
+    """Follow a statement that ended the range and goes on now, over lines that are nothing else's.
+
+    `});` was cut into `})` and `;`, or a C++ statement got another line before its semicolon.
+    """
+    ending = pair.old.keys[old_last - 1]
+    if not ending.endswith(";") or pair.new.keys[last - 1].endswith((";", "{", "}", ",", "(")):
+        return last
+    claimed = {j for t in aligned.values() for j in range(t.first, t.last + 1)}
+    for line in range(last + 1, min(last + 6, len(pair.new.lines)) + 1):
+        if line in claimed or not pair.new.keys[line - 1]:
+            return last
+        if pair.new.keys[line - 1].endswith(";"):
+            return line
+    return last
 
 
 def _trivial(lines: list[int], aligned: Alignment, edge: int, step: int, pair: FilePair) -> int:

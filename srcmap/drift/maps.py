@@ -129,7 +129,7 @@ class Anatomy:
                 answer.candidates)  # fmt: skip
         if answer.new.path == place.path and answer.new.lines.overlap(place.lines) > 0:
             note = Note("drift.anatomy-edges", {"place": str(place)})
-            return msgspec.structs.replace(answer, reason=(*answer.reason, note))
+            return msgspec.structs.replace(answer, grade="proposed", reason=(*answer.reason, note))
         note = Note("drift.anatomy-elsewhere", {"place": str(place)})
         return _doubted(answer, note)
 
