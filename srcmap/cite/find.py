@@ -229,7 +229,9 @@ class _Reading:
         if where is None:
             return
         rule: Rule = "include" if mention.include else "lines" if mention.ranges else "path"
-        if mention.section and not mention.ranges:
+        if mention.region == "comment":
+            rule = "comment"
+        elif mention.section and not mention.ranges:
             rule = "section"
         elif rule == "path" and self._is_folder(where):
             rule = "directory"

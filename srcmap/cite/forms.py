@@ -29,7 +29,7 @@ _N = r"\d{1,7}"
 _END = r"(?![\d_A-Za-z]|\.\d|[-–—/]\d)"
 _DASH = r"(?:\s?(?:--?|[–—‐‑−~～]|至|到)\s?|\s+to\s+|\s+through\s+)"
 _R = rf"(?P<a>{_N})(?:{_DASH}L?(?P<b>{_N}))?{_END}"
-_CLOSE = r"[`*\"'\]”’』]{0,4}"
+_CLOSE = r"[`*\"'\]”’』}]{0,4}"
 _WRAP = r"(?:\r?\n[ \t>#*]*)?"
 
 _COLON = re.compile(rf"{_CLOSE}[ \t]?{_WRAP}(?P<mark>:[ \t]?{_WRAP}|：)L?{_R}(?::\d+{_END})?")
@@ -320,7 +320,7 @@ class Reader:
         text = page.text
         first, last = ranges[0][0][0], ranges[-1][1][1]
         of = _OF.match(text, last)
-        if of and region != "comment":
+        if of:
             path = self._anchor.match(text, of.end())
             if path and (path.groupdict().get("path") or path.groupdict().get("spaced")):
                 begin, end = path.span()
