@@ -56,19 +56,26 @@ def paired(
 ) -> list[tuple[Counterpart, ...]]:
     """Return, for each place (concept, lines) of one upstream file, what does the same in ours.
 
-    When a concept has as many places there as here, the first goes with the first, and so on; else
-    every place has all of ours.
+    When a concept has as many places there as in one of our files, the first goes with the first,
+    and so on; else every place has all of that file's.
     """
     theirs: dict[str, list[Lines]] = {}
     for concept, lines in places:
         theirs.setdefault(concept, []).append(lines)
-    found = []
+    mine: dict[tuple[str, str], list[Counterpart]] = {}
+    for found in ours:
+        mine.setdefault((found.concept, found.path), []).append(found)
+    paths = list(dict.fromkeys(found.path for found in ours))
+    pairs = []
     for concept, lines in places:
-        same = tuple(c for c in ours if c.concept == concept)
         ranked = sorted(theirs[concept])
-        alike = len(same) == len(ranked)
-        found.append((same[ranked.index(lines)],) if alike else same)
-    return found
+        same = [mine.get((concept, path), []) for path in paths]
+        pairs.append(tuple(c for found in same for c in _of(found, ranked, lines)))
+    return pairs
+
+
+def _of(found: list[Counterpart], ranked: list[Lines], lines: Lines) -> list[Counterpart]:
+    return [found[ranked.index(lines)]] if len(found) == len(ranked) else found
 
 
 def folder_of(project: Path | None, variant: str) -> Path | None:

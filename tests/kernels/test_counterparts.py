@@ -89,6 +89,14 @@ def test_as_many_places_are_paired_in_order_and_others_get_all() -> None:
     assert paired(mine, [("a", Lines(1, 1)), ("c", Lines(2, 2))]) == [tuple(mine[:2]), ()]
 
 
+def test_files_are_paired_each_for_itself() -> None:
+    other = [Counterpart("a", "kernels/x/other.py", Lines(n, n)) for n in (2, 3)]
+    found = paired([*ours("a", 5), *other], [("a", Lines(1, 1))])
+    assert [c.lines.first for c in found[0]] == [5, 2, 3]
+    first = paired([*ours("a", 5), *other], [("a", Lines(1, 1)), ("a", Lines(2, 2))])
+    assert [[c.lines.first for c in same] for same in first] == [[5, 2], [5, 3]]
+
+
 def test_without_a_folder_nothing_is_said(tmp_path: Path) -> None:
     assert counterparts(None, "sink") == ()
     assert counterparts(tmp_path, "sink") == ()

@@ -31,3 +31,6 @@ def test_the_table_of_variants_has_every_folder() -> None:
     assert marker is not None
     index = folders((ROOT / FOLDER / INDEX).read_text(encoding="utf-8"))
     assert marker[1].split(",") == list(index)
+    rows = re.findall(r"^\| `(\w+)` \| (`[^|]+`) \|", text, re.MULTILINE)
+    listed = {name: folder for folder, names in rows for name in re.findall(r"`([^`]+)`", names)}
+    assert listed == index
