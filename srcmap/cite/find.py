@@ -545,10 +545,12 @@ class _Reading:
         if not here:
             last = near[-1].block
             here = [k for k in near if k.block == last or (k.block >= last - 1 and _close(k, near))]
-        start = self._sentence_start(mention.first, block)
-        spoken = [k for k in here if k.at >= start]
-        if len({k.options for k in spoken}) == 1:
-            here = spoken
+        line = self._text.rfind("\n", 0, mention.first) + 1
+        for start in (line, self._sentence_start(mention.first, block)):
+            spoken = [k for k in here if k.at >= start]
+            if len({k.options for k in spoken}) == 1:
+                here = spoken
+                break
         ranked = sorted(here, key=lambda k: (k.also, -k.at))
         unique: dict[tuple[Place, ...], Known] = {}
         for known in ranked:

@@ -208,6 +208,8 @@ class Reader:
         text = page.text
         while last > first and text[last - 1] in ".@~%+-":
             last -= 1
+        while first < last and text[first] in "-+%":
+            first += 1
         if last <= first or not re.search(r"[A-Za-z0-9]", text[first:last]):
             return None
         if text[first:last].startswith(("//", "..")) and "/" not in text[first + 2 : last]:
