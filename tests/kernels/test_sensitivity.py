@@ -49,6 +49,8 @@ MUTANTS = {
     "sink without maximum": ("sink", "np.exp2(logit - top * scale)", "np.exp2(logit)"),
     "sink in base e": ("sink", "l.dtype.type(sink) * l.dtype.type(LOG2E)", "l.dtype.type(sink)"),
     "sink scaled": ("sink", "np.exp2(logit - top * scale)", "np.exp2((logit - top) * scale)"),
+    "hidden keys count": ("sink_after_exp", "p = p * visible", "p = p * 1"),
+    "sink against m": ("sink_after_exp", "np.exp(l.dtype.type(sink) - top)", "np.exp(sink - m)"),
     # Splits and pages.
     "plain mean of splits": ("decode", "np.exp2(lse - joint)", "np.exp2(0 * lse) / lse.shape[1]"),
     "lse without maximum": ("decode", "+ np.where(l == 0, 0, m) * scale", "+ 0 * m"),

@@ -136,6 +136,12 @@ def sink(make: Maker, length: int, size: int | None, more: int, groups: int = 1)
     return Inputs(tensors, {"window_size": size})
 
 
+def after_exp(make: Maker, length: int, size: int | None, more: int) -> Inputs:
+    """Hidden scores stay near the others: above them, they make these coarse, and then vanish."""
+    make = make._replace(style=make.style._replace(hidden=False, size=1.0))
+    return sink(make, length, size, more)
+
+
 def ascend(make: Maker, length: int) -> Inputs:
     return Inputs(make.three((1, 2, length, DIM), (1, 2, length, DIM), 2), {})
 
@@ -174,6 +180,8 @@ CASES: dict[str, tuple[str, Callable[..., Inputs], dict[str, Any], dict[str, Any
         {"causal": True, "size": None, "groups": 1},
         {},
     ),
+    "sink after exp": ("sink_after_exp", after_exp, {"size": 32, "more": 33}, TILES),
+    "sink after exp, no window": ("sink_after_exp", after_exp, {"size": None, "more": 0}, {}),
     "ascend": ("ascend", ascend, {}, TILES),
 }
 
