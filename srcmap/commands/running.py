@@ -151,7 +151,7 @@ def number(value: float | None) -> str:
 def array_line(array: Summary, lang: str) -> str:
     """Say an array: type, shape, range, and what is not a number in it."""
     shape = ", ".join(map(str, array.shape))
-    words = [array.name.replace(" ", "\u00a0"), f"{array.dtype}[{shape}]"]
+    words = [array.name, f"{array.dtype}[{shape}]"]
     if array.low is not None:
         spread = i18n.text(
             "run.range",

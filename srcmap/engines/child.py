@@ -108,7 +108,10 @@ def _one_child(
 def _environment() -> dict[str, str]:
     package = Path(__file__).resolve().parents[2]
     paths = [str(package), *filter(None, [os.environ.get("PYTHONPATH", "")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Tiles are small: threads of a matrix library would only get in each other's way.
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    own = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**single, **os.environ, **own}
 
 
 class _Reader:

@@ -42,7 +42,7 @@ function show(step) {
     if (inside ? value.step !== step : value.step !== null && step !== last) continue;
     (cells[value.line] = cells[value.line] || []).push([value, inside]);
   }
-  for (const row of document.querySelectorAll('.code tr')) {
+  for (const row of document.querySelectorAll('.code tbody tr')) {
     const found = cells[row.dataset.line] || [], cell = row.querySelector('.values');
     cell.textContent = '';
     row.classList.toggle('now', found.some(([, inside]) => inside));

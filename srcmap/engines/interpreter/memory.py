@@ -492,6 +492,10 @@ class Region(Operand):
         """Return a box that starts there too and goes as far as told."""
         return Region(self.buffer, self.starts, extents, explicit=True)
 
+    def spans(self) -> list[tuple[int, int]]:
+        """Return where each dimension starts and ends, inside the buffer or not."""
+        return [(s, s + e) for s, e in zip(self.starts, self.extents, strict=True)]
+
     def slices(self) -> tuple[slice, ...]:
         """Return the part that is inside the buffer."""
         return tuple(
@@ -579,7 +583,7 @@ class Region(Operand):
         buffer.data[cut] = new
         self._record(cut, marks)
         if here.run.watcher is not None:
-            here.run.watcher.stored(buffer.name, buffer, cut, new)
+            here.run.watcher.stored(buffer.name, buffer, cut, new, self.spans())
 
     def _record(self, cut: tuple[slice, ...], marks: Any) -> None:
         buffer = self.buffer

@@ -83,7 +83,7 @@ class Anything:
     __ror__ = __or__
 
     def __mro_entries__(self, _bases: Any) -> tuple[type, ...]:
-        return (object,)
+        return (_Based,)
 
     def __float__(self) -> float:
         raise UnsupportedError(f"{self.__name__} is not installed here, and is computed with")
@@ -100,6 +100,31 @@ class Anything:
         return False
 
     __gt__ = __le__ = __ge__ = __lt__
+
+
+class _Cuda(Anything):
+    """What builders ask of the device to choose a configuration."""
+
+    def get_device_capability(self, *_args: Any) -> tuple[int, int]:
+        """Return that of a Hopper GPU."""
+        return (9, 0)
+
+    def is_available(self) -> bool:
+        """Return what lets a builder go on."""
+        return True
+
+
+class _AnyAttribute(type):
+    """The type of classes that derive from something absent: what they inherit is anything."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything(f"{cls.__name__}.{name}")
+
+
+class _Based(metaclass=_AnyAttribute):
+    """The base of such classes."""
 
 
 class Missing:
@@ -328,7 +353,8 @@ class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """Return a module that accepts anything."""
-        return _Served(spec.name)
+        known = {"cuda": _Cuda("torch.cuda")} if spec.name == "torch" else {}
+        return _Served(spec.name, known)
 
     def exec_module(self, _module: ModuleType) -> None:
         """Do nothing."""

@@ -41,19 +41,19 @@ class Watcher:
         """Whether a block runs: all in the first pass, one in the second."""
         return not self.recording or self.chosen is None or index == self.chosen
 
-    def stored(self, name: str, place: Any, where: Any, value: Any) -> None:
-        """Take note of a store."""
+    def stored(self, name: str, place: Any, where: Any, value: Any, box: Any = None) -> None:
+        """Take note of a store; `box` is what it was meant to go over, inside or not."""
+        spans = [_span(item) for item in where] if box is None else box
         if not self.recording:
             if isinstance(place, Buffer) and place.scope == GLOBAL:
-                self._mark(place, where)
+                self._mark(place, spans)
             return
         if len(self.events) < _MOST_EVENTS:
-            self._record(name, place, where, value)
+            self._record(name, place, spans, value)
 
     # -- first pass ----------------------------------------------------------------------------
 
-    def _mark(self, buffer: Buffer, where: Any) -> None:
-        spans = [_span(item) for item in where]
+    def _mark(self, buffer: Buffer, spans: list[tuple[int, int]]) -> None:
         long = [n for n, (a, b) in enumerate(spans) if b - a > 1]
         # The rows are the first dimension that moves; in a single row it is the one before.
         axis = long[0] if len(long) > 1 else max((long[0] if long else 1) - 1, 0)
@@ -149,12 +149,10 @@ def _at_row(place: Any, where: Any, value: Any, local: int, rows: int) -> tuple[
 
 def _global(place: Buffer, where: Any, local: int, rows: int) -> tuple[Any, bool]:
     """Return a store to global memory: the row of its box, when it has as many rows."""
-    spans = [_span(item) for item in where]
-    cut = tuple(slice(a, b) for a, b in spans)
-    seen = place.data[cut]
+    seen = place.data[tuple(slice(max(a, 0), b) for a, b in where)]
     for size, shift in ((rows, 0), (rows // 2, here.run.role.vid * (rows // 2))):
-        for axis, length in enumerate(seen.shape):
-            if length == size and size > 1 and 0 <= local - shift < size:
+        for axis, (first, last) in enumerate(where):
+            if last - first == size and size > 1 and 0 <= local - shift < seen.shape[axis]:
                 return _numbers(np.take(seen, local - shift, axis=axis)), True
     return _numbers(seen), False
 
