@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from srcmap import i18n
 from srcmap.verify import results as kept
+from srcmap.verify.plan import our_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ class Tested:
     """The kept results of a project, read once."""
 
     def __init__(self, project: Path | None) -> None:
+        self._project = project
         self._results: dict[tuple[str, str, str], list[Result]] = {}
         for result in kept.load(project):
             key = (result.repo, result.pin, result.path)
@@ -30,7 +32,7 @@ class Tested:
             return ()
         path, blob = entries[0].path, entries[0].blob
         found = self._results.get((repo, pin, path), [])
-        said = [f"{r.engine} {i18n.text(f'run.state.{_state(r, blob)}', lang)}" for r in found]
+        said = [f"{r.engine} {i18n.text(f'run.state.{self._state(r, blob)}', lang)}" for r in found]
         if not said:
             return ()
         joined = i18n.text("verify.comma", lang).join(said)
@@ -39,19 +41,23 @@ class Tested:
     def as_json(self, repo: str, pin: str, path: str, blob: str) -> list[dict[str, Any]] | None:
         """Return engine, state and largest error of each result; None when it never ran."""
         found = self._results.get((repo, pin, path))
-        return None if found is None else [_facts(result, blob) for result in found]
+        return None if found is None else [_facts(r, self._state(r, blob)) for r in found]
+
+    def _state(self, result: Result, blob: str) -> str:
+        """Return the state, or that it is stale: upstream, ours or the method has changed."""
+        ours = None
+        if result.ours:
+            ours = kept.ours_digest(our_folders(self._project, result.ours_variants))
+        stale = bool(result.upstream) and kept.is_stale(result, blob, ours)
+        return "stale" if stale else result.state
 
 
-def _state(result: Result, blob: str) -> str:
-    return "stale" if result.upstream and kept.is_stale(result, blob) else result.state
-
-
-def _facts(result: Result, blob: str) -> dict[str, Any]:
+def _facts(result: Result, state: str) -> dict[str, Any]:
     errors = [c.error for c in result.checks if c.compared and c.error is not None]
     ratios = [c.ratio for c in result.checks if c.compared and c.ratio is not None]
     return {
         "engine": result.engine,
-        "state": _state(result, blob),
+        "state": state,
         "reason": result.reason,
         "checks": len(result.checks),
         "error": max(errors, default=None),

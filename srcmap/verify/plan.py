@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.checkout import find_checkout
+from srcmap.counterparts import folder_of
 from srcmap.engines.caselist import LISTED, UNTESTED, listed
 from srcmap.engines.jobs import Engine, Job
 from srcmap.model import Note
@@ -27,6 +28,9 @@ class Planned(NamedTuple):
     engine: Engine
     job: Job | None
     reason: Note | None = None
+    ours: tuple[Path, ...] = ()
+    """Folders of our re-implementations of the variants."""
+    ours_variants: tuple[str, ...] = ()
 
 
 def plan(
@@ -52,10 +56,12 @@ def plan(
                     continue
                 root = Path(checkout.root)
                 reason = _reason(lock.name, path, root)
+                of_file = _variants_of(catalogue, lock.name, path)
+                ours = our_folders(project, of_file)
                 job = None
                 if reason is None:
-                    job = _job(lock.name, path, root, engine, seed, theirs)
-                found.append(Planned(ids, *name, engine, job, reason))
+                    job = _job(lock.name, path, root, engine, seed, theirs, ours)
+                found.append(Planned(ids, *name, engine, job, reason, ours, tuple(of_file)))
     return found
 
 
@@ -79,6 +85,38 @@ def _is_kernel(path: str) -> bool:
     return path.startswith("examples/")
 
 
+def _variants_of(catalogue: Catalogue, repo: str, path: str) -> list[str]:
+    """Return the variants that are in a file, whichever were asked for."""
+    return [
+        variant.id
+        for variant in catalogue.variants
+        if any((request.repo, request.path) == (repo, path) for request in variant.files)
+    ]
+
+
+def our_folders(project: Path | None, variants: Sequence[str]) -> tuple[Path, ...]:
+    """Return the folders of our re-implementations that run in the place of upstream's kernel."""
+    found = [folder_of(project, variant) for variant in variants]
+    return tuple(dict.fromkeys(f for f in found if f is not None and _answers(f)))
+
+
+def _answers(folder: Path) -> bool:
+    return any("def like_upstream(" in p.read_text(encoding="utf-8") for p in folder.glob("*.py"))
+
+
+def _modules(folders: Sequence[Path]) -> tuple[str, ...]:
+    """Return where `kernels` lies, and the modules that answer for upstream."""
+    if not folders:
+        return ()
+    names = [
+        f"{folder.parent.name}.{folder.name}.{path.stem}"
+        for folder in folders
+        for path in sorted(folder.glob("*.py"), reverse=True)
+        if "def like_upstream(" in path.read_text(encoding="utf-8")
+    ]
+    return (str(folders[0].parent.parent), *names)
+
+
 def _reason(repo: str, path: str, root: Path) -> Note | None:
     if not (root / path).is_file():
         return Note("run.not-in-pin", {"path": path})
@@ -87,7 +125,15 @@ def _reason(repo: str, path: str, root: Path) -> Note | None:
     return None
 
 
-def _job(repo: str, path: str, root: Path, engine: Engine, seed: int, theirs: bool) -> Job:
+def _job(
+    repo: str,
+    path: str,
+    root: Path,
+    engine: Engine,
+    seed: int,
+    theirs: bool,
+    ours: tuple[Path, ...],
+) -> Job:
     row = listed(repo, path)
     return Job(
         kind="check",
@@ -98,4 +144,5 @@ def _job(repo: str, path: str, root: Path, engine: Engine, seed: int, theirs: bo
         case=row.case if row else "",
         seed=seed,
         theirs=theirs and engine == "interpreter",
+        ours=_modules(ours) if engine == "interpreter" else (),
     )

@@ -71,6 +71,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """git's blob id of the file that ran."""
     ours: str = ""
     """SHA-256 of our implementation's files; empty when there is none."""
+    ours_variants: tuple[str, ...] = ()
+    """The variants whose folders those are."""
     method: str = ""
     """SHA-256 of the engine and the cases."""
     checks: tuple[Checked, ...] = ()
@@ -107,6 +109,8 @@ def _result(planned: Planned, outcomes: list[Outcome]) -> Result:
         state=state,
         reason=reasons[0] if reasons else planned.reason.key if planned.reason else "",
         upstream=blob_id(where.read_bytes()) if where is not None else "",
+        ours=ours_digest(planned.ours),
+        ours_variants=planned.ours_variants,
         method=method_digest(),
         checks=checks,
     )
@@ -150,13 +154,14 @@ def method_digest() -> str:
     return digest.hexdigest()
 
 
-def ours_digest(folder: Path) -> str:
-    """Return the digest of our implementation of a variant; empty when there is none."""
-    if not folder.is_dir():
+def ours_digest(folders: Sequence[Path]) -> str:
+    """Return the digest of our implementations of a file's variants; empty when there are none."""
+    if not folders:
         return ""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    for folder in folders:
+        for path in sorted(folder.glob("*.py")):
+            digest.update(f"{folder.name}/{path.name}".encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
@@ -196,10 +201,10 @@ def _key(result: Result) -> tuple[str, str, str, str]:
     return (result.repo, result.pin, result.path, result.engine)
 
 
-def is_stale(result: Result, blob: str, ours: str = "") -> bool:
-    """Whether what a result rests on has changed since."""
+def is_stale(result: Result, blob: str, ours: str | None = None) -> bool:
+    """Whether what a result rests on has changed since; None and empty are not looked at."""
     changed = bool(blob) and result.upstream != blob
-    return changed or result.method != method_digest() or (bool(ours) and result.ours != ours)
+    return changed or result.method != method_digest() or ours not in (None, result.ours)
 
 
 def shown_state(results: Sequence[Result], repo: str, pin: str, path: str, blob: str) -> str:
