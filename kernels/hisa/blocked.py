@@ -195,6 +195,23 @@ def load(x: NDArray[Any], first: int, rows: int) -> NDArray[Any]:
     return tile
 
 
+def _ascend(run: Any) -> NDArray[Any]:
+    """Return what tilelang-ascend's two kernels do: token scores [M, n, block], keys in pages."""
+    if run.build == "block_sparse_mqa_attn_return_logits":
+        q, k, chosen, weights, ks, ke = run.inputs
+        one = np.ones(len(k), np.float32)
+        found = token_scores(q, k, one, chosen, run.args[2], weights, ks, ke)
+        return found.reshape(*chosen.shape, -1)
+    q, cache, chosen, weights, lengths, table = run.inputs
+    size, rows = cache.shape[1], []
+    for b in range(len(q)):
+        k, row = cache[table[b], :, 0].reshape(-1, cache.shape[3]), slice(b, b + 1)
+        ends = (0 * lengths[row], lengths[row])
+        one = np.ones(len(k), np.float32)
+        rows.append(token_scores(q[row], k, one, chosen[row], size, weights[row], *ends))
+    return np.concatenate(rows).reshape(*chosen.shape, -1)
+
+
 def like_upstream(run: Any) -> tuple[NDArray[Any], ...]:
     """Return what upstream's kernel returns: `run.named` its sizes, `run.inputs` its tensors."""
     named, inputs = run.named, run.inputs
@@ -204,6 +221,8 @@ def like_upstream(run: Any) -> tuple[NDArray[Any], ...]:
         k, k_scale = inputs
         pooled, scale = mean_pool(k, k_scale, named["pooling_block_size"], token_fp8=True)
         return (pooled * scale[:, None],)
+    if "heads" not in named:
+        return (_ascend(run),)
     q = inputs[0].reshape(-1, named["heads"], named["index_dim"])
     if run.build == "pool_mqa_attn_return_logits_fp8":
         _, k, k_scale, _, weights, _, _ = inputs

@@ -1,4 +1,4 @@
-"""Block-causal attention: our two forms against each other and upstream's kernels."""
+"""Block-causal attention: our two forms against each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kernels.block_causal import blocked, reference
-from tests.kernels import upstream
 from tests.kernels.budget import WIDER, Inputs, check
 from tests.kernels.sparse import DIM, KINDS, LENGTHS, STYLES, Rung, seeded, three
 
@@ -96,7 +95,3 @@ def test_what_cannot_be_halved_or_tiled_is_refused() -> None:
             rung.attention(q[:, :19], k[:, :19], v[:, :19], dllm_block=4)
     with pytest.raises(ValueError, match=r"^tiles of 16 cut blocks of 3$"):
         blocked.attention(q, k, v, dllm_block=3, block_size=16)
-
-
-def test_upstream_agrees() -> None:
-    upstream.compare("block-causal", reference, blocked)

@@ -1,4 +1,4 @@
-"""Block-sparse attention: our two forms against each other and upstream's kernel."""
+"""Block-sparse attention: our two forms against each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kernels.block_sparse import blocked, reference
-from tests.kernels import upstream
 from tests.kernels.budget import Inputs, check
 from tests.kernels.sparse import DIM, KINDS, LENGTHS, STYLES, seeded, three
 
@@ -71,7 +70,3 @@ def test_a_table_of_another_size_is_refused() -> None:
     q, k, v, table = made("size", 100, "float64", "normal", True, 64).tensors
     with pytest.raises(ValueError, match=r"^a table \(2, 2, 4, 4\) is needed: \(2, 2, 2, 2\)$"):
         blocked.attention(q, k, v, table, causal=True, block=32)
-
-
-def test_upstream_agrees() -> None:
-    upstream.compare("block-sparse", reference, blocked)

@@ -1,4 +1,4 @@
-"""The lightning indexer: scores and selection against their definitions and upstream's kernels."""
+"""The lightning indexer: scores and selection against their definitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from kernels.indexer import blocked, reference
 from kernels.sparse_mla import blocked as attention
-from tests.kernels import upstream
 from tests.kernels.budget import UNIT
 from tests.kernels.sparse import LENGTHS, seeded
 
@@ -107,8 +106,3 @@ def test_the_attention_reads_what_was_chosen() -> None:
     weights = np.exp(s - s.max(-1, keepdims=True))
     want = weights / weights.sum(-1, keepdims=True) @ kv[0, :, 0, :16]
     assert np.abs(out[0].swapaxes(0, 1) - want).max() < 2**-46
-
-
-@pytest.mark.parametrize("variant", ["dsa-indexer", "asc-indexer"])
-def test_upstream_agrees(variant: str) -> None:
-    upstream.compare(variant, reference, blocked)

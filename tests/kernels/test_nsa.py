@@ -1,4 +1,4 @@
-"""Native sparse attention: our two forms against each other and upstream's kernel."""
+"""Native sparse attention: our two forms against each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kernels.nsa import blocked, reference
-from tests.kernels import upstream
 from tests.kernels.budget import Inputs, check
 from tests.kernels.sparse import DIM, KINDS, LENGTHS, STYLES, seeded, three
 
@@ -64,7 +63,3 @@ def test_uneven_heads_are_refused() -> None:
     q, k, v, lists = made("uneven", 20, "float64", "normal", 3).tensors
     with pytest.raises(ValueError, match=r"^5 query heads cannot share 2 K/V heads evenly$"):
         blocked.attention(q[:, :, :5], k, v, lists, block_size=16)
-
-
-def test_upstream_agrees() -> None:
-    upstream.compare("nsa", reference, blocked)

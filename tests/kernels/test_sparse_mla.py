@@ -1,4 +1,4 @@
-"""Sparse MLA: our two forms against each other, and upstream's kernel where there is a case."""
+"""Sparse MLA: our two forms against each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kernels.sparse_mla import blocked, reference
-from tests.kernels import upstream
 from tests.kernels.budget import WIDER, Inputs, check
 from tests.kernels.sparse import DIM, KINDS, LENGTHS, STYLES, Rung, seeded, three
 
@@ -85,7 +84,3 @@ def test_uneven_heads_are_refused() -> None:
     q, k, _, lists = made("uneven", 5, "float64", "normal", 3).tensors
     with pytest.raises(ValueError, match=r"^5 query heads cannot share 2 K/V heads evenly$"):
         blocked.attention(q[:, :, :5], k, lists, dim=DIM)
-
-
-def test_upstream_agrees() -> None:
-    upstream.compare("dsa-mla", reference, blocked)

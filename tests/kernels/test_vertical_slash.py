@@ -1,4 +1,4 @@
-"""Vertical-slash attention: our two forms against each other and upstream's kernel."""
+"""Vertical-slash attention: our two forms against each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kernels.vertical_slash import blocked, reference
-from tests.kernels import upstream
 from tests.kernels.budget import Inputs, check
 from tests.kernels.sparse import DIM, KINDS, LENGTHS, STYLES, seeded, three
 
@@ -56,7 +55,3 @@ def test_a_count_beyond_its_list_is_refused() -> None:
     columns[0, 0, 0] = 41
     with pytest.raises(ValueError, match=r"^column_count says 41, its list holds 40$"):
         blocked.attention(q, k, v, count, offsets, columns, column, block=16)
-
-
-def test_upstream_agrees() -> None:
-    upstream.compare("minference", reference, blocked)
