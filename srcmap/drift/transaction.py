@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FOLDER = ".srcmap"
 _JOURNAL = "bump.journal.json"
+_FOLDERS = "bump.folders.json"
 _LOCK = "bump.lock"
 _MARK = ".srcmap-bump-"
 
@@ -95,10 +96,12 @@ def commit(project: Path, files: Mapping[Path, bytes], before: Mapping[Path, byt
             raise SrcmapError(message, slug="bump", hint="run the command again")
     steps: list[_Step] = []
     try:
+        _announce(project, files)
         for path, data in files.items():
             if _read(path) != data:
                 steps.append(_stage(project, path.resolve(), data))
         if not steps:
+            _swept(project)
             return
         _place_journal(project, _Journal("srcmap-bump-journal/1", tuple(steps)))
     except OSError as error:
@@ -155,14 +158,30 @@ def _clear(project: Path, steps: list[_Step]) -> None:
 
 def _swept(project: Path) -> bool:
     """Remove what a run that decided nothing left beside the files; whether there was any."""
-    found = False
     own = project / _FOLDER
-    for folder in (own, own / "maps", project / "vendor_locks", project):
+    found = False
+    for folder in (own, *_announced(project)):
         for leftover in folder.glob(f"{_MARK}*"):
             with contextlib.suppress(OSError):
                 leftover.unlink()
                 found = True
+    with contextlib.suppress(FileNotFoundError):
+        (own / _FOLDERS).unlink()
     return found
+
+
+def _announce(project: Path, files: Mapping[Path, bytes]) -> None:
+    """Note the folders before anything is put into them, for whoever has to clear them."""
+    folders = sorted({os.path.relpath(path.resolve().parent, project) for path in files})
+    (project / _FOLDER / _FOLDERS).write_bytes(msgspec.json.encode(folders))
+
+
+def _announced(project: Path) -> list[Path]:
+    try:
+        data = (project / _FOLDER / _FOLDERS).read_bytes()
+        return [project / name for name in msgspec.json.decode(data, type=list[str])]
+    except (OSError, msgspec.MsgspecError):
+        return []
 
 
 def _read(path: Path) -> bytes | None:
