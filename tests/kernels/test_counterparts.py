@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from srcmap.catalogue import load_catalogue
+from srcmap.cli import run
 from srcmap.counterparts import (
     FOLDER,
     INDEX,
@@ -171,3 +172,33 @@ def test_rungs_import_numpy_alone(path: Path) -> None:
 def test_each_folder_is_complete(folder: str) -> None:
     for name in ("__init__.py", "reference.py", "blocked.py", "README.md"):
         assert (ROOT / FOLDER / folder / name).is_file(), name
+
+
+@pytest.mark.parametrize(
+    ("format_", "lang", "shown"),
+    [
+        ("text", "en", "ours: kernels/sink/blocked.py:"),
+        ("text", "zh", "我们的实现： kernels/sink/blocked.py:"),
+        ("markdown", "en", "| `kernels/sink/blocked.py:"),
+        ("markdown", "zh", "我们的实现 |"),
+        ("json", "en", '"path": "kernels/sink/blocked.py"'),
+    ],
+)
+def test_the_page_of_a_variant_shows_ours(
+    format_: str,
+    lang: str,
+    shown: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert run(["variant", "sink", "--format", format_, "--lang", lang]) == 0
+    assert shown in capsys.readouterr().out
+
+
+def test_outside_a_clone_it_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["variant", "sink", "--lang", "en"]) == 0
+    assert "kernels/" not in capsys.readouterr().out
