@@ -3,8 +3,8 @@
 Implements tilelang `examples/blocksparse_attention/example_tilelang_block_sparse_attn.py`. The row
 of flags is loaded once; a loop over key blocks skips those that are off. Upstream takes this
 block's maximum alone and not the larger of it and the old one: the result is the same, the bound on
-the exponent is lost, so the maximum is merged here. Upstream has check_inf only as a comment: a row
-whose first block is hidden comes out as NaN there, and as it should here.
+the exponent is lost, so the maximum is merged here. A row whose blocks are all off is 0 here and
+NaN upstream, which has check_inf only as a comment.
 Tiles are in the type of the inputs, sums in float32 (in float64 for float64 inputs).
 """
 
