@@ -236,14 +236,7 @@ def vector(
         move(workspace_1, s_ub)  # concept: workspace-read
         past_end = np.arange(t * sizes.block_n, (t + 1) * sizes.block_n) >= sizes.seq_len
         scores = np.where(past_end, LEAST, s_ub.data * scale).astype(wide)  # [half, N]
-        # concept: row-max
-        m_prev, m = m, np.maximum(m, scores.max(axis=1, initial=LEAST))
-        # concept: rescale-factor
-        rescale = np.exp(m_prev - m)
-        # concept: probability
-        p = np.exp(scores - m[:, None])
-        # concept: row-sum, denominator
-        l = l * rescale + p.sum(axis=1)
+        p, rescale, m, l = softmax_step(scores, m, l)
         # concept: acc-rescale
         acc.data[:] *= rescale[:, None]
         # concept: workspace-write
@@ -262,6 +255,22 @@ def vector(
         move(
             Tile("UB", acc.data.astype(out.data.dtype)).part(0, stop - start), out.part(start, stop)
         )
+
+
+def softmax_step(
+    scores: NDArray[Any], m: NDArray[Any], l: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return p [half, N] of a block, the factor [half] for the blocks before, the new m and l."""
+    # concept: row-max
+    m_prev, m = m, np.maximum(m, scores.max(axis=1, initial=LEAST))
+    # concept: rescale-factor
+    rescale = np.exp(m_prev - m)
+    # concept: probability
+    p = np.exp(scores - m[:, None])
+    # concept: row-sum, denominator
+    l = l * rescale + p.sum(axis=1)
+
+    return p, rescale, m, l
 
 
 def like_upstream(run_: Any) -> tuple[NDArray[Any], ...]:
