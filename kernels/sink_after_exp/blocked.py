@@ -1,6 +1,6 @@
 """Attention with a sink, block by block, where hidden keys are zeroed after the exponential.
 
-Implements the mathematics of tilelang-ascend `examples/mha_sink_fwd_bhsd/mha_sink_fwd_bhsd.py`; its
+Implements the mathematics of the example `mha_sink_fwd_bhsd` of tilelang-ascend v0.1.2.000; its
 data path is that of `kernels/ascend`. A mask of 0 and 1 is multiplied in after exp, so the running
 maximum is over hidden scores too. It may stand above every score that counts, or below the sink: so
 the end is measured against max(sink, m). Exponentials are natural, and scores are scaled

@@ -1,7 +1,7 @@
 """The definition of attention with a sink: one more logit in the denominator, and no value for it.
 
-Implements what tilelang-ascend `examples/mha_sink_fwd_bhsd/mha_sink_fwd_bhsd.py` computes. How
-keys are hidden is no part of it.
+Implements what the example `mha_sink_fwd_bhsd` of tilelang-ascend v0.1.2.000 computes. How keys are
+hidden is no part of it.
 """
 
 from __future__ import annotations
