@@ -285,8 +285,9 @@ def run_mutations(asked: Asked, *, format: str = "text") -> int:  # noqa: A002
 
     require("interpreter")
     verdicts: list[Verdict] = []
+    seen: set[tuple[str, str]] = set()
     for variant in asked.wanted or asked.catalogue.variants:
-        verdicts += mutate(variant, asked.pins, asked.project, asked.seed, asked.allowed)
+        verdicts += mutate(variant, asked.pins, asked.project, asked.seed, asked.allowed, seen)
     if format == "json":
         emit(document("srcmap-mutants", {"mutants": verdicts}))
     else:

@@ -34,6 +34,11 @@ _NOT_COMPUTED = {
     *("mask-param", "block-mask-param", "block-indices-param", "cu-seqlens-param", "swizzle"),
     *("sink-param", "pipeline", "layout-annotation", "address-annotation", "persistent-split"),
 }
+_TELLING = {
+    *("uninitialised-read", "nan-born", "output-unwritten", "flag-left-set", "flag-not-set"),
+    *("barrier-over-arrived", "address-overlap", "race", "stale-read"),
+}
+"""Findings that no inputs of a sound kernel bring about, unlike loads out of range."""
 _LONGEST = 12
 """Lines of a place that is still one statement or two; longer ones are whole loops."""
 
@@ -73,27 +78,40 @@ def mutate(
     project: Path | None,
     seed: int,
     allowed: Limits,
+    seen: set[tuple[str, str]] | None = None,
 ) -> list[Verdict]:
-    """Try every mutant of every located statement of a variant's files."""
+    """Try every mutant of every located statement of a variant's files.
+
+    `seen` holds mutants (path, text) that were tried already, for another variant.
+    """
+    known: set[tuple[str, str]] = set() if seen is None else seen
     from srcmap.engines.child import run_jobs
 
     work = [
         (entry, mutant, root)
         for lock, pin in pins
-        for entry, mutant, root in _work(variant, lock, pin, project)
+        for entry, mutant, root in _work(variant, lock, pin, project, known)
     ]
-    jobs = [_job(entry, mutant, root, seed) for entry, mutant, root in work]
+    files = list({(e.repo, e.path): (e, root) for e, _, root in work}.values())
+    jobs = [_job(entry, None, root, seed) for entry, root in files]
+    jobs += [_job(entry, mutant, root, seed) for entry, mutant, root in work]
     answers: dict[int, list[Outcome]] = {}
     for outcome in run_jobs(jobs, allowed):
         answers.setdefault(outcome.job, []).append(outcome)
+    usual = {entry.path: _seen(answers.get(n, [])) for n, (entry, _) in enumerate(files)}
     return [
-        _verdict(variant.id, entry, mutant, answers.get(number, []))
-        for number, (entry, mutant, _) in enumerate(work)
+        _verdict(variant.id, entry, mutant, answers.get(len(files) + n, []), usual[entry.path])
+        for n, (entry, mutant, _) in enumerate(work)
     ]
 
 
+def _seen(outcomes: Sequence[Outcome]) -> set[tuple[str, str, str]]:
+    """Return what the interpreter sees: check, kind and buffer."""
+    return {(o.name, f.kind, f.buffer) for o in outcomes for f in o.findings if f.kind in _TELLING}
+
+
 def _work(
-    variant: Variant, lock: Lock, pin: Pin, project: Path | None
+    variant: Variant, lock: Lock, pin: Pin, project: Path | None, seen: set[tuple[str, str]]
 ) -> Iterator[tuple[Entry, Mutant, Path]]:
     from srcmap.mapfile import find_map
 
@@ -102,7 +120,6 @@ def _work(
     if checkout is None or source_map is None:
         return
     root = Path(checkout.root)
-    seen: set[tuple[str, str]] = set()
     for entry in source_map.entries:
         if entry.variant != variant.id or not _usable(entry, lock.name):
             continue
@@ -124,7 +141,7 @@ def _usable(entry: Entry, repo: str) -> bool:
     )
 
 
-def _job(entry: Entry, mutant: Mutant, root: Path, seed: int) -> Job:
+def _job(entry: Entry, mutant: Mutant | None, root: Path, seed: int) -> Job:
     row = listed(entry.repo, entry.path)
     return Job(
         kind="check",
@@ -133,13 +150,20 @@ def _job(entry: Entry, mutant: Mutant, root: Path, seed: int) -> Job:
         path=entry.path,
         case=row.case if row else "",
         seed=seed,
-        source=mutant.source,
-        stop_early=True,
+        source=None if mutant is None else mutant.source,
+        stop_early=mutant is not None,
     )
 
 
-def _verdict(variant: str, entry: Entry, mutant: Mutant, outcomes: Sequence[Outcome]) -> Verdict:
-    noticed = next((o for o in outcomes if o.state == "failed"), None)
+def _verdict(
+    variant: str,
+    entry: Entry,
+    mutant: Mutant,
+    outcomes: Sequence[Outcome],
+    usual: set[tuple[str, str, str]],
+) -> Verdict:
+    """Judge a mutant: noticed when a check fails, or when the interpreter sees something new."""
+    noticed = next((o for o in outcomes if o.state == "failed" or _seen([o]) - usual), None)
     reason = None if noticed is not None else explanation(entry.concept, mutant)
     return Verdict(
         variant=variant,
@@ -149,12 +173,14 @@ def _verdict(variant: str, entry: Entry, mutant: Mutant, outcomes: Sequence[Outc
         lines=mutant.lines,
         change=mutant.change,
         noticed_by="" if noticed is None else noticed.name or "-",
-        how="" if noticed is None else _how(noticed),
+        how="" if noticed is None else _how(noticed, usual),
         explained=reason,
     )
 
 
-def _how(outcome: Outcome) -> str:
+def _how(outcome: Outcome, usual: set[tuple[str, str, str]]) -> str:
+    if outcome.state != "failed":
+        return ", ".join(sorted(f"{kind} {buffer}" for _, kind, buffer in _seen([outcome]) - usual))
     if outcome.failure is not None:
         return outcome.failure.message
     ratios = [c.ratio for c in outcome.compared]
@@ -196,8 +222,14 @@ def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
     return [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
 
 
+# Statements run in order here: what only orders pipes of one core cannot be noticed.
+_ORDER_ONLY = ("barrier_all", "pipe_barrier", "sync_threads", "syncthreads", "use_swizzle")
+
+
 def _droppable(statement: ast.stmt) -> bool:
     """Whether leaving it out leaves a program: later code must not need a name that it gives."""
+    if _operation(statement).rpartition(".")[2] in _ORDER_ONLY:
+        return False
     if isinstance(statement, ast.Assign):
         return all(isinstance(t, ast.Subscript) for t in statement.targets)
     return isinstance(statement, ast.Expr | ast.AugAssign | ast.For | ast.If)

@@ -10,8 +10,10 @@ from srcmap.engines.cases.checks import Check, Expected, Run, case
 from srcmap.engines.cases.nvidia import (
     BRAIN,
     HALF,
+    HUGE,
     LARGE,
     Rng,
+    falling,
     normal,
     rising,
     spread_blocks,
@@ -27,9 +29,14 @@ REPO = "tilelang-ascend"
 
 @case("asc-mha", repo=REPO, path="examples/flash_attention/flash_attn_bhsd.py")
 def mha(rng: Rng) -> Iterator[Check]:
-    for b, h, s, d, size in [(1, 2, 128, 64, 1.0), (2, 1, 192, 128, LARGE), (1, 1, 64, 64, 1.0)]:
+    for b, h, s, d, size in [
+        (1, 2, 128, 64, 1.0),
+        (2, 1, 192, 128, LARGE),
+        (1, 1, 64, 64, 1.0),
+        (1, 1, 192, 64, HUGE),
+    ]:
         q, k, v = three(rng, b, h, s, d)
-        q, k = (q * size).astype(HALF), rising(k)
+        q, k = (q * size).astype(HALF), falling(k) if size == HUGE else rising(k)
         yield Check(
             f"{b}x{h}x{s}x{d} scale {size:g}",
             Run("flash_attention_fwd", (b, s, h, d), inputs=(q, k, v)),
@@ -51,9 +58,14 @@ def mha_cc_sync(rng: Rng) -> Iterator[Check]:
 
 @case("asc-paged", repo=REPO, path="examples/flash_attention/paged_flash_attn_bhsd.py")
 def paged(rng: Rng) -> Iterator[Check]:
-    for b, h, s, d, size in [(1, 2, 256, 64, 1.0), (2, 1, 256, 256, 1.0), (1, 1, 128, 64, LARGE)]:
+    for b, h, s, d, size in [
+        (1, 2, 256, 64, 1.0),
+        (2, 1, 256, 256, 1.0),
+        (1, 1, 128, 64, LARGE),
+        (1, 1, 384, 64, HUGE),
+    ]:
         q, k, v = three(rng, b, h, s, d)
-        q = (q * size).astype(HALF)
+        q, k = (q * size).astype(HALF), falling(k) if size == HUGE else k
         blocks = s // 128
         table = rng.permutation(b * blocks).reshape(b, blocks).astype(np.int32)
         cached = []

@@ -24,11 +24,41 @@ def case_named(name: str) -> Case:
     raise LookupError(name)
 
 
+class _Made:
+    """The checks of one case, made once and kept until another case is asked for."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        case = case_named(name)
+        rng = np.random.default_rng([zlib.crc32(case.id.encode()), seed])
+        self.key = (name, seed)
+        self._rest = case.checks(rng)
+        self._made: list[Check] = []
+
+    def __iter__(self) -> Iterator[Check]:
+        place = 0
+        while True:
+            if place == len(self._made):
+                following = next(self._rest, None)
+                if following is None:
+                    return
+                self._made.append(following)
+            yield self._made[place]
+            place += 1
+
+
+_last: list[_Made] = []
+
+
+def _made(name: str, seed: int) -> _Made:
+    """Return the checks of a case. Mutants of one file come one after another."""
+    if not _last or _last[0].key != (name, seed):
+        _last[:] = [_Made(name, seed)]
+    return _last[0]
+
+
 def checks_of(job: Job) -> Iterator[Check]:
     """Yield the checks of a job's case; inputs depend on the case's id and the seed alone."""
-    case = case_named(job.case)
-    rng = np.random.default_rng([zlib.crc32(case.id.encode()), job.seed])
-    for check in case.checks(rng):
+    for check in _made(job.case, job.seed):
         if job.only not in ("", check.name) or job.extra.get("part", "") not in check.name:
             continue
         yield check
