@@ -2,7 +2,8 @@
 
 Implements tilelang `examples/seer_attention/block_sparse_attn_tilelang.py`. Unlike `block_sparse`
 the loop runs over all key blocks (the table alone keeps the future out), and the diagonal is moved
-by the keys that were there before. check_inf is a comment upstream: see `step`.
+by the keys that were there before. Upstream has check_inf as a comment: a row that sees no key
+is NaN there and 0 here.
 Tiles are in the type of the inputs, sums in float32 (in float64 for float64 inputs).
 """
 
