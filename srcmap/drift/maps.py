@@ -101,7 +101,10 @@ class Anatomy:
         found = [e for e in self._found.get(_name(entry), ()) if e.path in homes]
         if not found and answer.new is not None:
             # Halves that became one, or a kernel more: the label is another, the place is not.
-            found = [e for e in self._kin(entry) if spot_of(e) == answer.new]
+            found = [e for e in self._kin(entry) if _meets(spot_of(e), answer.new)]
+        if not found:
+            alike = [e for e in self._kin(entry) if e.path in homes and _same_but_number(e, entry)]
+            found = alike if len(alike) == 1 else []
         if answer.new is not None:
             place = answer.new
             found.sort(key=lambda e: (e.path != place.path, abs(spot_of(e).lines.first
@@ -119,7 +122,7 @@ class Anatomy:
         if there is None:
             return self._lost(answer)
         place = spot_of(there)
-        if answer.new is None:
+        if answer.new is None or (answer.methods == ("gap",) and answer.new != place):
             return self._found_again(answer, place)
         if answer.new == place:
             methods = (*answer.methods, "anatomy")
@@ -164,6 +167,16 @@ class Anatomy:
     def new(self, entries: Sequence[Entry]) -> list[Item]:
         """List the locations that only the new map has."""
         return [_new_item(e) for e in entries if e.key not in self.used]
+
+
+def _meets(one: Spot, other: Spot) -> bool:
+    return one.path == other.path and one.lines.overlap(other.lines) > 0
+
+
+def _same_but_number(one: Entry, other: Entry) -> bool:
+    """Whether two sites differ only in the ordinal, which changes as places come and go."""
+    words = [[w for w in e.site.split() if not w.startswith("n=")] for e in (one, other)]
+    return words[0] == words[1]
 
 
 def _doubted(answer: Answer, note: Note) -> Answer:

@@ -57,6 +57,22 @@ def test_a_concept_that_is_lost_is_a_finding() -> None:
     assert (answer.grade, answer.reason[-1].key) == ("proposed", "drift.anatomy-lost")
 
 
+def test_an_ordinal_that_is_gone_is_no_loss() -> None:
+    pair = trees({PATH: KERNEL}, {PATH: MOVED})
+    old = entry("row-max", Lines(19, 20), site="role=consumer n=2")
+    after = map_of(entry("row-max", Lines(20, 22), site="role=consumer"))
+    answer = Anatomy(pair, after).item(old, tracked(20, 21)).answer
+    assert answer.reason[-1].key == "drift.anatomy-edges"
+    away = Anatomy(pair, after).item(old, tracked(3, 4)).answer
+    assert away.reason[-1].key == "drift.anatomy-elsewhere"
+
+
+def test_a_concept_is_better_than_what_stands_in_the_gap() -> None:
+    answer = weighed(tracked(20, 21, methods=("gap",)), entry("row-max", Lines(19, 22)))
+    assert answer.new == Spot(path=PATH, lines=Lines(19, 22))
+    assert (answer.grade, answer.methods) == ("proposed", ("anatomy",))
+
+
 def test_another_label_at_the_place_agrees() -> None:
     answer = weighed(tracked(20, 21), entry("row-max", Lines(20, 21), site="role=all"))
     assert answer.grade == "proven"
