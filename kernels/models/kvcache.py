@@ -78,4 +78,5 @@ def chart(
     names = tuple(f"{row[0]} / {row[1]}" if row[1] else str(row[0]) for row in found.rows)
     sizes = tuple(float(row[3] or 0) / 2**30 for row in found.rows)
     bars = Series(label="cache", x=names, y=sizes, style="bars")
-    return Chart(title=found.title, x_label="sharing", y_label="GiB", series=(bars,))
+    title = found.title.replace("KV cache in bytes", "KV cache")
+    return Chart(title=title, x_label="sharing", y_label="GiB", series=(bars,))

@@ -78,8 +78,8 @@ def table(block_m: int, block_n: int, dim: int, stages: int, dtype: str, name: s
 def chart(block_m: int, block_n: int, dim: int, stages: int, dtype: str, name: str) -> Chart:
     """Return the budget over the number of stages, and the device's limit."""
     positive(stages=stages)
-    counts = tuple(range(1, stages + 1))
-    budgets = [budget(block_m, block_n, dim, count, dtype) for count in counts]
+    counts = tuple(str(count) for count in range(1, stages + 1))
+    budgets = [budget(block_m, block_n, dim, int(count), dtype) for count in counts]
     limit = device(name)
     shared = tuple(b.shared / KIB for b in budgets)
     whole = tuple(b.with_output / KIB for b in budgets)

@@ -96,7 +96,7 @@ def chart(most: int, name: str, **sizes: int) -> Chart:
     asked = steps(most)
     programs = tuple(float(split(s, processors=count, **sizes).programs) for s in asked)
     return Chart(
-        title=f"Programs of split-KV: {_said(sizes)}",
+        title=f"Programs of split-KV: {sizes['batch']} x {sizes['heads']} heads",
         x_label="splits",
         y_label="programs",
         series=(
