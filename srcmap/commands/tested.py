@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from srcmap import i18n
-from srcmap.verify import results as kept
-from srcmap.verify.plan import our_folders
+from srcmap.verify.home import home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +21,11 @@ class Tested:
     def __init__(self, project: Path | None) -> None:
         self._project = project
         self._results: dict[tuple[str, str, str], list[Result]] = {}
-        for result in kept.load(project):
+        if project is None or not home(project).exists():
+            return
+        from srcmap.verify.results import load
+
+        for result in load(project):
             key = (result.repo, result.pin, result.path)
             self._results.setdefault(key, []).append(result)
 
@@ -45,6 +48,9 @@ class Tested:
 
     def _state(self, result: Result, blob: str) -> str:
         """Return the state, or that it is stale: upstream, ours or the method has changed."""
+        from srcmap.verify import results as kept
+        from srcmap.verify.plan import our_folders
+
         ours = None
         if result.ours:
             ours = kept.ours_digest(our_folders(self._project, result.ours_variants))

@@ -17,6 +17,7 @@ import msgspec
 from srcmap.checkout.nouns import blob_id
 from srcmap.engines.jobs import Comparison, Found, Outcome  # noqa: TC001 - msgspec reads these
 from srcmap.errors import SrcmapError
+from srcmap.verify.home import home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -163,11 +164,6 @@ def ours_digest(folders: Sequence[Path]) -> str:
         for path in sorted(folder.glob("*.py")):
             digest.update(f"{folder.name}/{path.name}".encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
-
-
-def home(project: Path) -> Path:
-    """Return where a project keeps its results."""
-    return project / ".srcmap" / "results" / "verify.json"
 
 
 def load(project: Path | None) -> tuple[Result, ...]:
