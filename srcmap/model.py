@@ -1,4 +1,4 @@
-"""The nouns shared by two or more stages.
+r"""The nouns shared by two or more stages.
 
 Lines are 1-based and inclusive everywhere, and only `\n` ends a line, as git and GitHub count.
 All nouns are frozen msgspec structs: cheap to import, to make and to write as JSON.

@@ -21,6 +21,7 @@ from srcmap.drift.nouns import Spot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from srcmap.cite.fix import Change
     from srcmap.cite.nouns import Judged
     from srcmap.drift.nouns import Item, Report
     from srcmap.lock import Lock, Pin
@@ -124,7 +125,7 @@ def carried(cited: Sequence[Cited], report: Report, new: Pin) -> Written:
     left: list[Cited] = []
     for path, pairs in by_path.items():
         data = before[path] = path.read_bytes()
-        edits = []
+        edits: list[Change] = []
         for one, item in pairs:
             mine = _edits(one, item, data, new) if _may(one, item) else None
             if mine is None:
@@ -148,7 +149,7 @@ def _may(one: Cited, item: Item) -> bool:
     )
 
 
-def _edits(one: Cited, item: Item, data: bytes, new: Pin) -> list[object] | None:
+def _edits(one: Cited, item: Item, data: bytes, new: Pin) -> list[Change] | None:
     """Give the bytes to change; None where the way it is written cannot take them."""
     place = item.answer.new
     if place is None:
@@ -199,8 +200,8 @@ def _renewed(
     before = written.before[one.path] or b""
     first, last = one.judged.citation.span
     edits = _edits(one, pair[1], before, new) or []
-    inside = [e._replace(first=e.first - first, last=e.last - first)  # type: ignore[attr-defined]
-              for e in edits if first <= e.first and e.last <= last]  # type: ignore[attr-defined]  # fmt: skip
+    inside = [e._replace(first=e.first - first, last=e.last - first)
+              for e in edits if first <= e.first and e.last <= last]  # fmt: skip
     text = apply(before[first:last], inside).decode("utf-8", "surrogateescape")
     fields = {
         **entry.fields,

@@ -246,7 +246,7 @@ def code(
 
 
 def neighbour_of(path: Path) -> Callable[[str], bytes | None]:
-    """Give the bytes of files in the folder of `path`, by name; None for what is not a file there."""
+    """Give the bytes of files in the folder of `path`, by name; None for what is no file there."""
 
     def read(name: str) -> bytes | None:
         other = path.parent / name

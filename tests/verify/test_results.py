@@ -11,6 +11,7 @@ from srcmap.engines.jobs import Comparison, Failure, Job, Outcome
 from srcmap.errors import SrcmapError
 from srcmap.model import Note
 from srcmap.verify import results
+from srcmap.verify.home import home
 from srcmap.verify.plan import Planned
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def test_a_result_goes_stale_with_upstream_ours_or_the_method(
 
 
 def test_a_damaged_file_is_told(root: Path) -> None:
-    path = results.home(root)
+    path = home(root)
     path.parent.mkdir(parents=True)
     path.write_text("{", encoding="utf-8")
     with pytest.raises(SrcmapError, match="not a file of results"):
@@ -110,5 +111,5 @@ def test_nothing_is_kept_without_a_project() -> None:
 
 def test_the_file_is_readable_json(root: Path) -> None:
     results.save(root, results.collect([planned(root)], [outcome("passed")]))
-    store = msgspec.json.decode(results.home(root).read_bytes())
+    store = msgspec.json.decode(home(root).read_bytes())
     assert store["format"] == "srcmap-verify/1"
