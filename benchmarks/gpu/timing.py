@@ -1,0 +1,51 @@
+"""Medians of several functions, in turns: what slows the clock down slows all of them."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+WARM = 3
+HEAD_START = 400_000
+"""Cycles (about 0.2 ms) that the GPU idles before each call, so that no one waits for Python."""
+
+
+def medians(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Return milliseconds for each function: the median of `rounds` calls, by CUDA events.
+
+    What is measured is the GPU's time: launches are under way before it is free.
+    """
+    import torch
+
+    for function in functions.values():
+        for _ in range(WARM):
+            function()
+    torch.cuda.synchronize()
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(rounds):
+        for name, function in functions.items():
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(HEAD_START)  # noqa: SLF001 - PyTorch's own benchmarks do
+            start.record()
+            function()
+            end.record()
+            end.synchronize()
+            times[name].append(start.elapsed_time(end))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def ceilings(rounds: int) -> dict[str, float]:
+    """Return what this GPU reaches now: TFLOP/s of an fp16 product of 8192, TB/s of a copy."""
+    import torch
+
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.float16) for _ in range(2))
+    source = torch.randn(2**30, device="cuda")
+    target = torch.empty_like(source)
+    found = medians({"matrix": lambda: a @ b, "copy": lambda: target.copy_(source)}, rounds)
+    return {
+        "matrix_tflops": 2 * 8192**3 / found["matrix"] * 1e-9,
+        "copy_tbs": 2 * 4 * 2**30 / found["copy"] * 1e-9,
+    }

@@ -1,0 +1,184 @@
+"""What every launcher does before a kernel runs: check the tensors, choose a tiling.
+
+`tuning.json` is the table of tilings: one row for each variant, device, head size and mask, with
+the shape and the sweep (a file under `kernels/results/`) that chose it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+TYPES = ("float16", "bfloat16")
+DIMS = (64, 128)
+CAPABILITY = (9, 0)
+"""What the kernels are written for: wgmma and bulk tensor copies."""
+
+
+class Tiling(NamedTuple):
+    """How a kernel is cut: numbers that change its speed and nothing it computes."""
+
+    block_m: int = 128
+    block_n: int = 128
+    stages: int = 2
+    head_group: int = 1
+    turns: bool = False
+
+
+class Sizes(NamedTuple):
+    """The sizes of checked tensors."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    seq_q: int
+    seq_kv: int
+    dim: int
+    dtype: str
+
+
+def check(q: Any, k: Any, v: Any, *, causal: bool, layout: str) -> Sizes:
+    """Return the sizes of q [B, H, Sq, D] and k, v [B, Hkv, Skv, D] (BSHD: swapped in the middle).
+
+    ValueError or TypeError names the first argument that does not fit and says what would.
+    """
+    if layout not in ("BHSD", "BSHD"):
+        raise ValueError(f'layout is {layout!r}, and may be "BHSD" or "BSHD"')
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        _check_tensor(name, tensor, q)
+    if tuple(k.shape) != tuple(v.shape):
+        raise ValueError(f"v is {list(v.shape)}, and k {list(k.shape)}: they have to be alike")
+    s, h = (2, 1) if layout == "BHSD" else (1, 2)
+    for place, what in ((0, "samples"), (3, "components")):
+        if k.shape[place] != q.shape[place]:
+            raise ValueError(f"k has {k.shape[place]} {what}, and q {q.shape[place]}")
+    if q.shape[h] % k.shape[h]:
+        raise ValueError(f"q has {q.shape[h]} heads, no multiple of the {k.shape[h]} of k")
+    if causal and q.shape[s] > k.shape[s]:
+        raise ValueError(f"q has {q.shape[s]} causal queries, and k only {k.shape[s]} keys")
+    return Sizes(
+        q.shape[0], q.shape[h], k.shape[h], q.shape[s], k.shape[s], q.shape[3], _type_of(q)
+    )
+
+
+def _check_tensor(name: str, tensor: Any, q: Any) -> None:
+    if not hasattr(tensor, "is_contiguous"):
+        raise TypeError(f"{name} is a {type(tensor).__name__}, and has to be a tensor of PyTorch")
+    if len(tensor.shape) != 4 or 0 in tensor.shape:
+        raise ValueError(f"{name} is {list(tensor.shape)}: four dimensions that are not empty")
+    if _type_of(tensor) not in TYPES:
+        raise TypeError(f"{name} is of {_type_of(tensor)}, and may be of {' or '.join(TYPES)}")
+    if tensor.dtype != q.dtype:
+        raise TypeError(f"{name} is of {_type_of(tensor)}, and q of {_type_of(q)}")
+    if tensor.shape[3] not in DIMS:
+        raise ValueError(f"{name} has head size {tensor.shape[3]}, and may have {DIMS}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name} is not contiguous: {name}.contiguous() is")
+    if not tensor.is_cuda or tensor.device != q.device:
+        raise ValueError(f"{name} is on {tensor.device}: all have to be on one CUDA device")
+
+
+def _type_of(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+@cache
+def device_name(index: int) -> str:
+    """Return the name of a GPU; ValueError when it is not one of Hopper's."""
+    import torch
+
+    found = torch.cuda.get_device_capability(index)
+    if found != CAPABILITY:
+        raise ValueError(f"q is on a GPU of capability {found}; the kernels need {CAPABILITY}")
+    return str(torch.cuda.get_device_name(index))
+
+
+@cache
+def table() -> tuple[dict[str, Any], ...]:
+    """Return the rows of the table of tilings."""
+    text = Path(__file__).with_name("tuning.json").read_text(encoding="utf-8")
+    return tuple(json.loads(text)["rows"])
+
+
+@cache
+def tiling_for(variant: str, device: str, dim: int, causal: bool) -> Tiling:
+    """Return the tiling that a sweep chose; one that fits everywhere, with a warning, without.
+
+    Asked again for the same, it answers from memory, and does not warn again.
+    """
+    for row in table():
+        if (row["variant"], row["device"]) == (variant, device) and (
+            row["dim"],
+            row["causal"],
+        ) == (dim, causal):
+            return Tiling(**row["tiling"])
+    known = sorted({row["device"] for row in table() if row["variant"] == variant})
+    warnings.warn(
+        f"no tiling of {variant} was measured on {device} for head size {dim} "
+        f"(there are some for {', '.join(known) or 'no device'}): using {Tiling()}; "
+        "`python -m benchmarks.gpu --sweep` finds a better one",
+        stacklevel=3,
+    )
+    return Tiling()
+
+
+def divisor(wanted: int, total: int) -> int:
+    """Return the largest common divisor: how many heads run side by side."""
+    return math.gcd(wanted, total)
+
+
+def check_vector(name: str, vector: Any, q: Any, length: int) -> None:
+    """Raise, naming it, when `vector` is not [length] in the type and on the device of q."""
+    if not hasattr(vector, "is_contiguous"):
+        raise TypeError(f"{name} is a {type(vector).__name__}, and has to be a tensor of PyTorch")
+    if tuple(vector.shape) != (length,):
+        raise ValueError(f"{name} is {list(vector.shape)}, and has to be [{length}]")
+    if vector.dtype != q.dtype or vector.device != q.device:
+        raise TypeError(
+            f"{name} is of {_type_of(vector)} on {vector.device}, q of {_type_of(q)} on {q.device}"
+        )
+    if not vector.is_contiguous():
+        raise ValueError(f"{name} is not contiguous: {name}.contiguous() is")
+
+
+class Splitting(NamedTuple):
+    """How a decoding kernel is cut. `programs`: how many there are to be, to fill the GPU."""
+
+    block_n: int = 64
+    stages: int = 2
+    programs: int = 264
+
+    def splits(self, sizes: Sizes) -> int:
+        """Return into how many splits the keys go: none is without a block, if it can be."""
+        wanted = self.programs // (sizes.batch * sizes.kv_heads)
+        return max(1, min(wanted, -(-sizes.seq_kv // self.block_n)))
+
+
+@cache
+def splitting_for(variant: str, device: str, dim: int) -> Splitting:
+    """Return the splitting that a sweep chose; the default, with a warning, without."""
+    for row in table():
+        if (row["variant"], row["device"], row["dim"]) == (variant, device, dim):
+            return Splitting(**row["tiling"])
+    warnings.warn(
+        f"no splitting of {variant} was measured on {device} for head size {dim}: "
+        f"using {Splitting()}",
+        stacklevel=3,
+    )
+    return Splitting()
+
+
+def check_mask(mask: Any, k: Any) -> None:
+    """Raise, naming it, when `mask` is not [B, Skv, G] of uint8 beside k [B, Skv, G, D]."""
+    if not hasattr(mask, "is_contiguous"):
+        raise TypeError(f"mask is a {type(mask).__name__}, and has to be a tensor of PyTorch")
+    if tuple(mask.shape) != tuple(k.shape[:3]):
+        raise ValueError(f"mask is {list(mask.shape)}, and has to be {list(k.shape[:3])}")
+    if _type_of(mask) != "uint8" or mask.device != k.device:
+        raise TypeError(f"mask is of {_type_of(mask)} on {mask.device}: uint8 on {k.device}")
+    if not mask.is_contiguous():
+        raise ValueError("mask is not contiguous: mask.contiguous() is")
