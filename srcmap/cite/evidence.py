@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from srcmap.cite.nouns import Citation
     from srcmap.cite.page import Block, Page
 
-_END = re.compile(r"[。！？](?![」』”])|[.!?](?=\s|\Z)|[:：][ \t*`]*\r?\n|\n[ \t]*\r?\n|；\s*\n")
+_SHORTENED = "".join(
+    rf"(?<!\b{word})" for word in ("[Ii]bid", "e\\.g", "i\\.e", "[Cc]f", "vs", "[Ff]ig", "[Ss]ec")
+)
+_END = re.compile(
+    rf"[。！？](?![」』”])|(?:[!?]|{_SHORTENED}\.)(?=\s|\Z)"
+    r"|[:：][ \t*`]*\r?\n|\n[ \t]*\r?\n|；\s*\n"
+)
 _CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 """A reference at the end of its line: what follows is about something else."""
 _GROUP = re.compile(r"[`*]{0,2}\s?(?:行\s?)?[(（][^()（）\n]{1,60}[)）]")
@@ -83,6 +89,12 @@ _STOP = frozenset(
 )
 
 
+_EDGES = re.compile(
+    r"(?P<first>\b(?:starts?|begins?|opens?|opened|defined|declared)\b|开始于|始于|起于|从|起点|入口|定义在)"
+    r"|(?P<last>\b(?:ends?|closes?)\b|结束于|止于|终点)"
+)
+
+
 class Quote(NamedTuple):
     """Text that the document shows as the place's own."""
 
@@ -118,6 +130,11 @@ class Evidence:
     def sentence_names(self) -> tuple[str, ...]:
         """Names anywhere in the sentence: they may belong to another citation of it."""
         return self._reading.all_names(self._spot.sentence)
+
+    @cached_property
+    def edge(self) -> str:
+        """Whether its clause says that something begins ("first") or ends ("last") there."""
+        return self._reading.edge(self._spot)
 
     @cached_property
     def hints(self) -> tuple[str, ...]:
@@ -337,6 +354,11 @@ class Reading:
         text = self._text[slice(*spot.before)] + " " + self._text[spot.after[0] : end]
         return (*behind, *self._concepts.hinted(text))
 
+    def edge(self, spot: Spot) -> str:
+        """Tell whether a clause speaks of where something begins, or ends."""
+        said = [(m.start(), m.lastgroup or "") for m in _EDGES.finditer(self._text, *spot.before)]
+        return said[-1][1] if said else ""
+
     def around(self, citation: Citation, spot: Spot) -> str:
         """Give the lead, the sentence and what follows."""
         lead = self._text[slice(*spot.lead)] if spot.lead else ""
@@ -551,12 +573,19 @@ class Reading:
                 )
                 yield Quote((self._cut_places(body, block.first),), near == index, prose=True)
         yield from self._line_above(citation)
-        low = max(self._edge_before(citation.at[0]), citation.at[0] - 700)
+        low = self._code_before(citation.at[0], self._edge_before(citation.at[0]))
         for match in _LATIN_RUN.finditer(self._text, low, citation.at[0]):
             for part in re.split(r"(?<=[.!?])\s+", match[0]):
                 for text in dict.fromkeys((part, *part.split("\n"))):
                     if len(norm(text)) >= 30:
                         yield Quote((text,), near=False, prose=True)
+
+    def _code_before(self, at: int, low: int) -> int:
+        """Give where prose begins again above an offset: behind code, and not far."""
+        low = max(low, at - 700)
+        kinds = ("skip", "fence")
+        behind = (r.last for r in self._page.regions_in(low, at) if r.kind in kinds)
+        return max((last for last in behind if last <= at), default=low)
 
     def _line_above(self, citation: Citation) -> Iterator[Quote]:
         """The line above one that a citation begins: quoted prose stands there, in any script."""

@@ -356,7 +356,7 @@ class _Reading:
     def _unknown(self, mention: Mention, path: str) -> Where | None:
         """A path that no pin has: a citation when it has lines, or when it comes near to one."""
         suffix = _SUFFIX.search(path)
-        if suffix is None or mention.region == "target":
+        if suffix is None or mention.region == "target" or self._in_traceback(mention):
             return None
         named = self._named_as(path)
         if named:
@@ -369,6 +369,10 @@ class _Reading:
         if not near:
             return None
         return Where((Place(repo, path),) if repo else (), missing=True)
+
+    def _in_traceback(self, mention: Mention) -> bool:
+        """Whether Python wrote it: a trace names files of any project."""
+        return self._text.endswith('File "', 0, mention.first)
 
     def _named_as(self, path: str) -> Place | None:
         """Find a file that the document has named before and that no pin has either."""

@@ -27,9 +27,9 @@ _CHAR = r"(?:[A-Za-z0-9_.+@~%\-]|\\_)"
 _NOT_AFTER = r"(?<![A-Za-z0-9_.+@~%/\\\-])"
 _N = r"\d{1,7}"
 _END = r"(?![\d_A-Za-z]|\.\d|[-–—/]\d)"
-_DASH = r"(?:\s?(?:--?|[–—‐‑−~～]|至|到)\s?|\s+to\s+|\s+through\s+)"
+_DASH = r"(?:\s?(?:--?|[–—‐‑−－~～]|至|到)\s?|\s+to\s+|\s+through\s+)"
 _R = rf"(?P<a>{_N})(?:{_DASH}L?(?P<b>{_N}))?{_END}"
-_CLOSE = r"[`*\"'\]”’』}]{0,4}"
+_CLOSE = r"[`*\"'\]”’』》〉}]{0,4}"
 _WRAP = r"(?:\r?\n[ \t>#*]*)?"
 
 _COLON = re.compile(rf"{_CLOSE}[ \t]?{_WRAP}(?P<mark>:[ \t]?{_WRAP}|：)L?{_R}(?::\d+{_END})?")
@@ -44,19 +44,25 @@ _L = re.compile(
 )
 _WORD = re.compile(rf"(?:lines?|Lines?|LINES?|ll?\.|行)[ \t~]*{_WRAP}{_R}")
 _ZH = re.compile(
-    rf"第\s?{_WRAP}(?P<a>{_N})\s?(?:行\s?(?:--?|[–—~～]|至|到)\s?第?\s?(?P<c>{_N})\s?行"
-    rf"|(?:(?:--?|[–—‐‑−~～]|至|到)\s?第?\s?(?P<b>{_N}))?(?P<list>(?:\s?[、,，和与及]\s?{_N}"
+    rf"第\s?{_WRAP}(?P<a>{_N})\s?(?:行\s?(?:--?|[–—－~～]|至|到)\s?第?\s?(?P<c>{_N})\s?行"
+    rf"|(?:(?:--?|[–—‐‑−－~～]|至|到)\s?第?\s?(?P<b>{_N}))?(?P<list>(?:\s?[、,，和与及]\s?{_N}"
     rf"(?:\s?[-–—]\s?{_N})?)*)\s?行)"
 )
-_ZH_BARE = re.compile(rf"(?P<a>{_N})\s?(?:(?:--?|[–—‐‑−~～]|至|到)\s?(?P<b>{_N}))?\s?行(?!业|列)")
+_ZH_BARE = re.compile(rf"(?P<a>{_N})\s?(?:(?:--?|[–—‐‑−－~～]|至|到)\s?(?P<b>{_N}))?\s?行(?!业|列)")
 _AND = re.compile(
     rf"\s?(?:,|、|，|and|&|和|与|及|,\s?and)\s?(?:lines?\s?)?{_R}(?!\s?[%°]|\s?(?!and\b|or\b|in\b|of\b)[A-Za-z]{{1,2}}\b)"
 )
+_PAREN = re.compile(rf"\((?P<a>{_N})(?:-(?P<b>{_N}))?\)")
+"""`a.py(12)`, as compilers write it."""
 _LEADING = re.compile(_LEAD)
 
 SAME = re.compile(
-    r"(?:同一?(?:份|个)?文件|该文件|此文件|(?:[Tt]he )?[Ss]ame file|[Ii]bid\.?|上述文件"
+    r"(?:同一?(?:份|个)?文件|该文件|此文件|同上|(?:[Tt]he )?[Ss]ame file|[Ii]bid\.?|上述文件"
     r"|同一?(?:份|个)?文档|(?:[Tt]he )?[Ss]ame document)[`*]{0,2}\s?[,，:：]?\s?(?:的|中|里)?\s?[(（「“]?\s?"  # noqa: E501
+)
+_HERE = (
+    r"(?:同一?(?:份|个)?文件|该文件|此文件|上述文件|同上)[，,:：]?\s?(?:的|中|里)?\s?"
+    rf"(?={_N}[^\n]{{0,12}}?行)"
 )
 _SECTION_NUMBER = r"\d+(?:\.\d+)*"
 _SECTION = re.compile(
@@ -69,7 +75,9 @@ _TITLE_AFTER = re.compile(
     rf"{_CLOSE}\s?[,，]?\s?(?:的|中|里)?\s?[「“\"](?P<t>{_SECTION_NUMBER}[\s、.][^」”\"\n]{{1,60}})[」”\"]"
 )
 _TITLE_HERE = re.compile(rf"[「“\"]?(?P<t>{_SECTION_NUMBER}[\s、.][^」”\"\n]{{1,60}})[」”\"]")
-_OF = re.compile(r"[`*]{0,2}\s+(?:of|in|from)\s+(?:the\s+)?(?:file\s+)?[`*\"]{0,3}")
+_OPEN = r"(?:\\(?:path|texttt|url|nolinkurl|lstinline|verb)\*?[{|!+]|:\w+:`|[`*\"\[<]{0,3})"
+"""What marks a path as one: of Markdown, of LaTeX, of reStructuredText."""
+_OF = re.compile(rf"[`*]{{0,2}}\s+(?:of|in|from)\s+(?:the\s+)?(?:file\s+)?{_OPEN}")
 _ALSO = re.compile(
     r"\s*(?:另有|另见|另外|参见|还有|也见|亦见|[Ss]ee also|[Aa]lso|[Cc]f\.?|[Ss]ee,? too)"
 )
@@ -116,6 +124,7 @@ class Reader:
             rf"(?P<path>{_NOT_AFTER}(?:{_CHAR}*/(?:{_CHAR}|/)*"  # noqa: ISC004
             rf"|{_CHAR}*[A-Za-z0-9_]\.(?:{EXTENSIONS})(?![A-Za-z0-9_]|\.[A-Za-z0-9])))",
             rf"(?P<lines>(?<![A-Za-z-])(?:[Ll]ines?|LINES?)[ \t~]*{_WRAP}(?=\d))",
+            rf"(?P<here>{_HERE})",
             r"(?P<zh>第(?=\s?(?:\r?\n[ \t>#*]*)?\d[^\n]{0,30}?行))",
             r"(?P<colon>(?<![\w:\])}}.'\"])[:：](?=L?\d))",
             rf"(?P<ell>(?<![A-Za-z0-9_#./:\-])L(?={_N}(?![A-Za-z0-9_.])))",
@@ -169,8 +178,8 @@ class Reader:
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
     ) -> Mention | None:
         kind = match.lastgroup or ""
-        kind = next((k for k in ("url", "spaced", "bare", "path", "lines", "zh", "colon", "ell",
-                                 "section", "alias", "repo")
+        kind = next((k for k in ("url", "spaced", "bare", "path", "lines", "here", "zh", "colon",
+                                 "ell", "section", "alias", "repo")
                      if match.groupdict().get(k) is not None), kind)  # fmt: skip
         if region == "comment" and kind not in ("lines", "zh"):
             return None
@@ -270,6 +279,15 @@ class Reader:
         if found is None:
             return None
         return self._of_file(page, match.start(), _chinese(page.text, found), region, last_end)
+
+    def _here(
+        self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
+    ) -> Mention | None:
+        """Read 同文件 62-84 行: the number needs no 第 behind such a word."""
+        found = _ZH_BARE.match(page.text, match.end())
+        if found is None:
+            return None
+        return self._of_file(page, match.end(), (_range(found),), region, last_end)
 
     def _ell(
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
@@ -452,6 +470,9 @@ def _ranges_after(text: str, at: int, region: RegionKind | None) -> tuple[tuple[
     if ell:
         more = tuple(_ells(text, ell.end()))
         return (_range(ell), *more), more[-1][1][1] if more else ell.end()
+    paren = _PAREN.match(text, at)
+    if paren:
+        return (_range(paren),), paren.end()
     lead = _LEADING.match(text, at)
     begin = lead.end() if lead else at
     for pattern, read in ((_WORD, _listed), (_ZH, _chinese)):
@@ -489,12 +510,27 @@ def _more(text: str, at: int, region: RegionKind | None) -> tuple[Range, ...]:
     found: list[Range] = []
     while match := _MORE.match(text, at):
         spoken = "and" in match["space"] and not re.match(r"\s?[A-Za-z]", text[match.end() :][:3])
-        sure = not match["space"] or region == "code" or match["b"] or spoken
-        if not sure or _UNIT.match(text, match.end()):
+        listed = _goes_on(text, at, match)
+        sure = not match["space"] or region == "code" or match["b"] or spoken or listed
+        if not sure or (not listed and _UNIT.match(text, match.end())):
             break
         found.append(_range(match))
         at = match.end()
     return tuple(found)
+
+
+_LISTED = re.compile(
+    r"[`\"'*]{0,3}(?:\s*\Z|[ \t]*\r?\n|[)）\]】|。，、；]|[,.;](?=\s|\Z)"
+    r"|[ \t]+(?:as|and|are|is|in|of|for|to|on|or|where|with|when|which)\b)"
+)
+"""What may follow a number that is one more line, and no count of something."""
+
+
+def _goes_on(text: str, at: int, match: re.Match[str]) -> bool:
+    """Whether `a.py:68, 71` goes on: the numbers ascend, and no noun follows."""
+    before = re.search(r"\d+\Z", text[max(at - 8, 0) : at])
+    ascends = before is not None and int(before[0]) < int(match["a"])
+    return ascends and _LISTED.match(text, match.end()) is not None
 
 
 def _listed(text: str, match: re.Match[str]) -> tuple[Range, ...]:

@@ -325,7 +325,7 @@ class Judge:
         self, tree: Tree, path: str, text: FileText, lines: Lines, evidence: Evidence
     ) -> Finding | None:
         """Ask the evidence in order: a named concept, quoted text, names."""
-        concept = self._by_concept(tree, path, text, lines, evidence.concepts)
+        concept = self._by_concept(tree, path, text, lines, evidence.concepts, evidence.edge)
         if concept is None:
             concept = self._by_concept(tree, path, text, lines, evidence.hints)
             concept = concept if concept and concept.agrees else None
@@ -348,15 +348,16 @@ class Judge:
         return found
 
     def _by_concept(
-        self, tree: Tree, path: str, text: FileText, lines: Lines, concepts: Sequence[str]
-    ) -> Finding | None:
+        self, tree: Tree, path: str, text: FileText, lines: Lines, concepts: Sequence[str],
+        edge: str = "",
+    ) -> Finding | None:  # fmt: skip
         entries = self._shelf.entries(tree, path) if concepts else []
         named = [e for c in concepts for e in entries if e.concept == c and e.lines]
         if not named:
             return None
         unique = {(e.concept, e.lines): e for e in named}
         for entry in unique.values():
-            if _covers(text, lines, entry):
+            if _covers(text, lines, entry) or _is_edge(lines, entry, edge):
                 return Finding(True, Note("cite.reason.concept", {"name": entry.concept}))
         first = concepts[0] if any(e.concept == concepts[0] for e in named) else named[0].concept
         ranked = sorted(unique.values(), key=lambda e: (e.concept != first, _distance(lines, e)))
@@ -459,6 +460,12 @@ def _covers(text: FileText, lines: Lines, entry: Entry) -> bool:
     return widest >= 0.5 and not text.cuts(lines) - text.cuts(extent)
 
 
+def _is_edge(lines: Lines, entry: Entry, edge: str) -> bool:
+    """Whether one line is cited for where a concept begins or ends, and it does so there."""
+    at = getattr(entry.lines, edge, None) if edge else None
+    return at is not None and lines == Lines(at, at)
+
+
 def _distance(lines: Lines, entry: Entry) -> int:
     return abs((entry.lines or lines).first - lines.first)
 
@@ -472,7 +479,7 @@ def _by_quotes(path: str, text: FileText, lines: Lines, quotes: Sequence[Quote])
             return Finding(True, Note("cite.reason.quote"))
         if places and (quote.near or quote.prose):
             most = max(count for count, _ in places)
-            if len("".join(map(norm, quote.lines))) >= _TELLING:
+            if _tells(quote, places):
                 elsewhere.extend((quote.prose, most, p) for c, p in places if c == most)
     if not elsewhere:
         return None
@@ -484,6 +491,12 @@ def _by_quotes(path: str, text: FileText, lines: Lines, quotes: Sequence[Quote])
         for p in ranked[:_SHOWN]
     )
     return Finding(False, Note("cite.reason.quote-elsewhere", {"lines": str(ranked[0])}), right)
+
+
+def _tells(quote: Quote, places: Sequence[object]) -> bool:
+    """Whether quoted text found elsewhere proves that it is not here: long, or found once."""
+    shown = "".join(map(norm, quote.lines))
+    return len(shown) >= _TELLING or (len(places) == 1 and "=" in shown and len(shown) >= 8)
 
 
 def _is_exact(text: FileText, lines: Lines, quotes: Sequence[Quote]) -> bool:

@@ -17,6 +17,9 @@ _COMMENT = re.compile(r"([ \t]*)\.\.(?:[ \t]+(?!_|\[|\|)|[ \t]*$)")
 _CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "prompt", "math", "raw"}
 _INCLUDES = {"literalinclude", "include"}
 _LITERAL = re.compile(r"``(.+?)``|(?<=:)`([^`]+)`|(?<![`:])`([^`<]+)`(?![`_])", re.DOTALL)
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|#\.|\d+\.)[ \t]")
+_ROW, _CELL = re.compile(r"[ \t]*\*[ \t]+-[ \t]"), re.compile(r"[ \t]+-[ \t]")
+"""Of a `list-table`: the lines of one row are read together."""
 _LINES = re.compile(r"^[ \t]*:lines:[ \t]*(.*)$", re.MULTILINE)
 
 
@@ -59,15 +62,16 @@ class _Reader:
     def _prose(self, at: int) -> int:
         """Take lines up to a blank one; `::` at their end makes what is indented below code."""
         first, last, indent = at, at, self._indent(at)
+        row = _ROW.match(self._text, at) is not None
         while at < len(self._text):
             end = self._end(at)
             line = self._text[at:end]
             if not line.strip() or (at > first and _DIRECTIVE.match(line)):
                 break
-            if at > first and re.match(r"[ \t]*(?:[-*+]|#\.|\d+\.)[ \t]", line):
+            if at > first and _ITEM.match(line) and not (row and _CELL.match(line)):
                 break
             last, at = end, end + 1
-        self._blocks.append(Block(first, last, "text"))
+        self._blocks.append(Block(first, last, "row" if row else "text"))
         for match in _LITERAL.finditer(self._text, first, last):
             self._regions.append(Region(match.start(), match.end(), "code"))
         if self._text[first:last].rstrip().endswith("::"):
