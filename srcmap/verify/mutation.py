@@ -371,7 +371,42 @@ def _is_wider_range(concept: str, mutant: Mutant) -> bool:
     )
 
 
+def _is_row_beyond(_concept: str, mutant: Mutant) -> bool:
+    """Rows after the end of a sample are computed, and not stored."""
+    old, _, new = mutant.change.partition(" -> ")
+    return old.endswith(">= q_current_seqlen") and new.endswith("> q_current_seqlen")
+
+
+def _is_covered_by_causal(_concept: str, mutant: Mutant) -> bool:
+    """Keys after the end of a sample come after every row of it, which the causal mask hides."""
+    causal = "offset < " in mutant.statement or "q_idx < k_idx" in mutant.statement
+    return causal and "kv_current_seqlen" in mutant.statement and "_current_seqlen" in mutant.change
+
+
+def _is_never_built(_concept: str, mutant: Mutant) -> bool:
+    """The causal branch of split decoding: it ignores the split, and its examples do not use it."""
+    return "mid * block_M + i >= k * block_N + j" in mutant.statement
+
+
+def _is_unused_slot(_concept: str, mutant: Mutant) -> bool:
+    """One more place of a rounded-up list is filled, which no loop reads."""
+    return mutant.change in (
+        "vi < slash_size -> vi <= slash_size",
+        "vi < vertical_size -> vi <= vertical_size",
+    )
+
+
+def _is_asynchronous(concept: str, mutant: Mutant) -> bool:
+    """A wait for an operation that runs beside its role on hardware, and at once here."""
+    return concept == "barrier-wait" and mutant.change == "drop"
+
+
 _EQUIVALENT: tuple[tuple[Any, str], ...] = (
     (_is_max_reset, "max-reset"),
     (_is_wider_range, "wider-range"),
+    (_is_row_beyond, "row-beyond"),
+    (_is_covered_by_causal, "causal-covers"),
+    (_is_never_built, "never-built"),
+    (_is_unused_slot, "unused-slot"),
+    (_is_asynchronous, "asynchronous"),
 )

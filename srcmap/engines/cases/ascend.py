@@ -155,15 +155,24 @@ def sparse_mask(rng: Rng) -> Iterator[Check]:
 
 @case("asc-sfa", repo=REPO, path="examples/sparse_flash_attention/example_sparse_flash_attn.py")
 def sparse(rng: Rng) -> Iterator[Check]:
-    h, d, tail, topk, s, sk = 16, 64, 32, 64, 128, 32768
+    for topk, size in [(64, 1.0), (256, HUGE)]:
+        yield _sparse_fixed(rng, topk, size)
+
+
+def _sparse_fixed(rng: Rng, topk: int, size: float) -> Check:
+    """Make a check of the kernel whose lengths are fixed in the file."""
+    h, d, tail, s, sk = 16, 64, 32, 128, 32768
     q = normal(rng, 1, s, h, d + tail)
     kv = normal(rng, 1, sk, 1, d + tail, scale=0.5)
     indices = np.stack([rng.choice(sk, topk, replace=False) for _ in range(s)])
+    if size == HUGE:
+        indices.sort(-1)
+        q, kv = (q * size).astype(HALF), falling(kv, 1)
     indices = indices.reshape(1, s, 1, topk).astype(np.int32)
     picked = np.take_along_axis(kv[:, None, :, 0], indices[:, :, 0, :, None].astype(np.int64), 2)
     want = attention(q[:, :, :, None], picked[:, :, None], picked[:, :, None, :, :d])
-    yield Check(
-        f"1x{s}x{sk}x{h}x{d}+{tail} top {topk}",
+    return Check(
+        f"1x{s}x{sk}x{h}x{d}+{tail} top {topk} scale {size:g}",
         Run("sparse_attention_fwd", (h, d, tail, topk, 1), inputs=(q, kv, indices)),
         (Expected(want.values[..., 0, :], want.spread[..., 0, :], want.magnify),),
     )

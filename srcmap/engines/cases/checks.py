@@ -41,6 +41,8 @@ class Run(NamedTuple):
     """Which of the results are looked at; all when empty."""
     finish: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None
     """What is done with the results before they are compared."""
+    backwards: bool = False
+    """Whether the last block of the grid runs first: sound kernels do not care."""
 
 
 class Theirs(NamedTuple):

@@ -12,9 +12,13 @@ from srcmap.engines.cases.nvidia import (
     BRAIN,
     FP8,
     HALF,
+    HUGE,
+    STEEP,
     Rng,
+    falling,
     indexer_scores,
     normal,
+    stretched,
     three,
     visible,
 )
@@ -207,14 +211,27 @@ def _sparse_mla(q: Any, kv: Any, indices: Any, dim: int, last: Any) -> tuple[Exp
     return moved(found, 0, 2, 1, 3), logs
 
 
+def _steep_tail(q: Any, kv: Any, dim: int, size: float) -> tuple[Any, Any]:
+    """Let scores fall along the keys by their rotary part alone; values keep their size."""
+    if size == 1:
+        return q, kv
+    tail, keys = (wide(q[..., dim:]) * STEEP).astype(q.dtype), falling(kv[..., dim:], 1)
+    return np.concatenate([q[..., :dim], tail], -1), np.concatenate([kv[..., :dim], keys], -1)
+
+
 @case("dsa-mla", path="examples/deepseek_v32/sparse_mla_fwd.py")
 def sparse_mla(rng: Rng) -> Iterator[Check]:
-    for b, s, sk, h, d, tail, topk in [(1, 20, 128, 16, 64, 32, 64), (2, 9, 256, 32, 128, 64, 128)]:
+    for b, s, sk, h, d, tail, topk, size in [
+        (1, 20, 128, 16, 64, 32, 64, 1.0),
+        (2, 9, 256, 32, 128, 64, 128, 1.0),
+        (1, 256, 256, 16, 64, 32, 192, HUGE),
+    ]:
         q = normal(rng, b, s, h, d + tail, kind=BRAIN)
         kv = normal(rng, b, sk, 1, d + tail, kind=BRAIN, scale=0.5)
+        q, kv = _steep_tail(q, kv, d, size)
         indices = sparse_choice(rng, b, s, sk, topk)
         yield Check(
-            f"{b}x{s}x{sk}x{h}x{d}+{tail} top {topk}",
+            f"{b}x{s}x{sk}x{h}x{d}+{tail} top {topk} scale {size:g}",
             Run(
                 "sparse_mla_fwd",
                 inputs=(q, kv, indices),
@@ -228,17 +245,19 @@ def sparse_mla(rng: Rng) -> Iterator[Check]:
 
 @case("dsa-mla", path="examples/deepseek_v32/sparse_mla_fwd_pipelined.py")
 def sparse_mla_pipelined(rng: Rng) -> Iterator[Check]:
-    for b, s, sk, h, d, tail, topk in [
-        (1, 6, 256, 64, 128, 64, 128),
-        (1, 3, 512, 16, 128, 64, 256),
+    for b, s, sk, h, d, tail, topk, size in [
+        (1, 6, 256, 64, 128, 64, 128, 1.0),
+        (1, 3, 512, 16, 128, 64, 256, 1.0),
+        (1, 2, 512, 16, 128, 64, 256, HUGE),
     ]:
         q = normal(rng, b, s, h, d + tail, kind=BRAIN)
         kv = normal(rng, b, sk, 1, d + tail, kind=BRAIN, scale=0.5)
+        q, kv = _steep_tail(q, kv, d, size)
         indices = np.stack([rng.permutation(sk)[:topk] for _ in range(b * s)])
         indices = np.sort(indices.reshape(b, s, 1, topk), -1).astype(np.int32)
         first = np.array([sk], np.int32)  # every key is in the past
         yield Check(
-            f"{b}x{s}x{sk}x{h}x{d}+{tail} top {topk}",
+            f"{b}x{s}x{sk}x{h}x{d}+{tail} top {topk} scale {size:g}",
             Run(
                 "sparse_mla_fwd",
                 inputs=(q, kv, indices, first),
@@ -259,16 +278,22 @@ def sink_backward(rng: Rng) -> Iterator[Check]:
     b, h, s, d, groups, scale = 1, 64, 128, 32, 2, 32**-0.5
     q, k, v = three(rng, b, h, s, d, keys=(b, h // groups, s, d))
     sinks = normal(rng, h)
-    for size in (None, 64):
+    for size, factor in ((None, 1.0), (64, 1.0), (None, HUGE)):
+        if factor == HUGE:
+            s = 256
+            q, k, v = three(rng, b, h, s, d, keys=(b, h // groups, s, d))
+            q, k = stretched(np.abs(q), np.abs(k), factor, -2)  # no row far below its sink
         mask = causal(s, s) if size is None else causal(s, s) & window(s, s, size)
         kk, vv = grouped(k, groups), grouped(v, groups)
         want = attention(q, kk, vv, mask, sink=sinks)
         lse = _with_sink(log_sum_exp(q, kk, mask, scale), sinks)
         yield Check(
-            f"forward {b}x{h}x{s}x{d} groups {groups} window {size}",
+            f"forward {b}x{h}x{s}x{d} groups {groups} window {size} scale {factor:g}",
             Run("flashattn_fwd", (b, h, s, d, groups, size), inputs=(q, k, v, sinks)),
             (want, Expected(lse, np.abs(lse) + 1, want.magnify)),
         )
+        if factor == HUGE:
+            return
         grad = normal(rng, b, h, s, d)
         delta = (wide(grad) * want.values).sum(-1)
         inputs = (q, k, v, grad, lse.astype(np.float32), delta.astype(np.float32))
@@ -404,16 +429,27 @@ def asc_indexer_dynamic(rng: Rng) -> Iterator[Check]:
 
 @case("asc-sfa", repo=REPO, path="examples/sparse_flash_attention/example_sparse_flash_attn_gqa.py")
 def asc_sparse_gqa(rng: Rng) -> Iterator[Check]:
-    b, s, sk, h, g, d, topk = 1, 16, 256, 64, 4, 64, 64
+    for b, s, sk, h, g, d, topk, size in [
+        (1, 16, 256, 64, 4, 64, 64, 1.0),
+        (1, 2, 512, 64, 4, 64, 256, STEEP),
+    ]:
+        yield _asc_sparse_gqa(rng, (b, s, sk, h, g, d, topk), size)
+
+
+def _asc_sparse_gqa(rng: Rng, shape: tuple[int, ...], size: float) -> Check:
+    b, s, sk, h, g, d, topk = shape
     q, kv = normal(rng, b, s, h, d), normal(rng, b, sk, g, d, scale=0.5)
     indices = np.stack([rng.permutation(sk)[:topk] for _ in range(b * s * g)])
     indices = indices.reshape(b, s, g, topk).astype(np.int32)
+    if size > 1:
+        indices.sort(-1)
+        q, kv = (q * size).astype(HALF), falling(kv, 1)
     chosen = np.zeros((b, s, g, sk), bool)
     np.put_along_axis(chosen, indices.astype(np.int64), True, -1)
     keys = grouped(heads_first(kv), h // g)
     mask = grouped(np.moveaxis(chosen, 2, 1), h // g)
-    yield Check(
-        f"{b}x{s}x{sk}x{h}/{g}x{d} top {topk}",
+    return Check(
+        f"{b}x{s}x{sk}x{h}/{g}x{d} top {topk} scale {size:g}",
         Run(
             "sparse_attention_fwd",
             (h, d, 0, topk, 1),

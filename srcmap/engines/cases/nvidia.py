@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -28,6 +29,10 @@ BRAIN = ml_dtypes.bfloat16
 FP8 = ml_dtypes.float8_e4m3fn
 LARGE = 12.0
 """Makes scores of some hundreds: a maximum that is not carried along shows at once."""
+HUGE = 40.0
+"""With keys that fall: what forgets the maximum of an earlier block raises 2 to more than 128."""
+STEEP = 3 * HUGE
+"""The same where only a part of each key falls, or where blocks are many."""
 
 
 def normal(rng: Rng, *shape: int, scale: float = 1.0, kind: Any = HALF) -> Any:
@@ -53,6 +58,19 @@ def rising(keys: Any) -> Any:
     return (keys.astype(np.float64) * steps).astype(keys.dtype)
 
 
+def falling(keys: Any, axis: int = -2) -> Any:
+    """Let later keys be short: a maximum that forgets earlier blocks overflows the rescaling."""
+    shape = [1] * keys.ndim
+    shape[axis] = keys.shape[axis]
+    steps = np.linspace(1.5, 0.02, keys.shape[axis]).reshape(shape)
+    return (keys.astype(np.float64) * steps).astype(keys.dtype)
+
+
+def stretched(q: Any, k: Any, size: float, axis: int) -> tuple[Any, Any]:
+    """Return queries of a size, and keys that fall when it is huge."""
+    return (wide(q) * size).astype(q.dtype), falling(k, axis) if size >= HUGE else k
+
+
 # -- flash attention ---------------------------------------------------------------------------
 
 
@@ -65,11 +83,12 @@ def mha_bhsd(rng: Rng) -> Iterator[Check]:
         (1, 1, 1, 65, 64, True, 1.0),
         (1, 1, 1, 1, 64, False, 1.0),
         (1, 1, 64, 192, 128, False, LARGE),
+        (1, 1, 64, 256, 64, False, HUGE),
     ]
     for b, h, sq, sk, d, is_causal, size in shapes:
         q, k, v = three(rng, b, h, sq, d, keys=(b, h, sk, d))
         q = (q * size).astype(HALF)
-        k = rising(k)
+        k = falling(k) if size == HUGE else rising(k)
         mask = causal(sq, sk) if is_causal else None
         yield Check(
             f"{'causal' if is_causal else 'full'} {b}x{h}x{sq}x{sk}x{d} scale {size:g}",
@@ -81,10 +100,15 @@ def mha_bhsd(rng: Rng) -> Iterator[Check]:
 
 @case("mha-bshd", path="examples/flash_attention/example_mha_fwd_bshd.py")
 def mha_bshd(rng: Rng) -> Iterator[Check]:
-    shapes = [(1, 2, 100, 64, False, 1.0), (2, 1, 128, 32, True, LARGE), (1, 1, 1, 64, True, 1.0)]
+    shapes = [
+        (1, 2, 100, 64, False, 1.0),
+        (2, 1, 128, 32, True, LARGE),
+        (1, 1, 1, 64, True, 1.0),
+        (1, 1, 256, 64, False, HUGE),
+    ]
     for b, h, s, d, is_causal, size in shapes:
         q, k, v = three(rng, b, s, h, d)
-        q = (q * size).astype(HALF)
+        q, k = stretched(q, k, size, 1)
         want = attention(
             heads_first(q), heads_first(k), heads_first(v), causal(s, s) if is_causal else None
         )
@@ -102,10 +126,11 @@ def gqa_bshd(rng: Rng) -> Iterator[Check]:
         (1, 6, 100, 64, False, 3, 1.0),
         (2, 4, 128, 32, True, 2, LARGE),
         (1, 5, 1, 64, True, 5, 1.0),
+        (1, 2, 256, 64, False, 2, HUGE),
     ]
     for b, h, s, d, is_causal, groups, size in shapes:
         q, k, v = three(rng, b, s, h, d, keys=(b, s, h // groups, d))
-        q = (q * size).astype(HALF)
+        q, k = stretched(q, k, size, 1)
         kk, vv = (grouped(heads_first(x), groups) for x in (k, v))
         want = attention(heads_first(q), kk, vv, causal(s, s) if is_causal else None)
         yield Check(
@@ -140,15 +165,6 @@ def kind_of(is_causal: bool) -> str:
     return "causal" if is_causal else "full"
 
 
-HUGE = 40.0
-
-
-def falling(keys: Any) -> Any:
-    """Let later keys be short: a maximum that forgets earlier blocks overflows the rescaling."""
-    steps = np.linspace(1.5, 0.02, keys.shape[-2])[:, None]
-    return (keys.astype(np.float64) * steps).astype(keys.dtype)
-
-
 def everything(_queries: int, _keys: int) -> None:
     """Hide nothing."""
 
@@ -171,7 +187,12 @@ def mha_varlen(rng: Rng) -> Iterator[Check]:
         args = (len(lengths_q), int(cu_q[-1]), int(cu_k[-1]), h, d, is_causal)
         yield Check(
             f"{'causal' if is_causal else 'full'} lengths {lengths_q} / {lengths_k}",
-            Run("flashattn", args, inputs=(q, k, v, cu_q, cu_k, max(lengths_q))),
+            Run(
+                "flashattn",
+                args,
+                inputs=(q, k, v, cu_q, cu_k, max(lengths_q)),
+                backwards=not is_causal,
+            ),
             (packed(q, k, v, cu_q, cu_k, 1, causal if is_causal else everything),),
         )
 
@@ -182,13 +203,19 @@ def gqa_varlen(rng: Rng) -> Iterator[Check]:
         ((100, 1, 64), (100, 1, 64), True, 3),
         ((65, 63), (65, 63), False, 2),
         ((70, 3), (20, 130), True, 3),
+        ((64, 3), (65, 130), True, 2),
     ]:
         cu_q, cu_k, h, d = starts(*lengths_q), starts(*lengths_k), 2 * groups, 64
         q, k, v = three(rng, int(cu_q[-1]), h, d, keys=(int(cu_k[-1]), h // groups, d))
         args = (len(lengths_q), groups, int(cu_q[-1]), int(cu_k[-1]), h, d, is_causal)
         yield Check(
             f"{kind_of(is_causal)} lengths {lengths_q} / {lengths_k} groups {groups}",
-            Run("flashattn", args, inputs=(q, k, v, cu_q, cu_k, max(lengths_q))),
+            Run(
+                "flashattn",
+                args,
+                inputs=(q, k, v, cu_q, cu_k, max(lengths_q)),
+                backwards=not is_causal,
+            ),
             (packed(q, k, v, cu_q, cu_k, groups, causal if is_causal else everything),),
         )
 
@@ -227,6 +254,7 @@ def gqa_sink_varlen(rng: Rng) -> Iterator[Check]:
         ((130, 63), (130, 163), True, 64, 2),
         ((65, 63), (65, 63), False, None, 2),
         ((70, 3), (20, 130), True, None, 1),
+        ((130, 63), (130, 163), False, 64, 2),
     ]:
         cu_q, cu_k, h, d = starts(*lengths_q), starts(*lengths_k), 2 * groups, 64
         q, k, v = three(rng, int(cu_q[-1]), h, d, keys=(int(cu_k[-1]), h // groups, d))
@@ -239,7 +267,12 @@ def gqa_sink_varlen(rng: Rng) -> Iterator[Check]:
 
         yield Check(
             f"{'causal' if is_causal else 'full'} {lengths_q} / {lengths_k} window {size}",
-            Run("flashattn_sink", args, inputs=(q, k, v, cu_q, cu_k, max(lengths_q), sinks)),
+            Run(
+                "flashattn_sink",
+                args,
+                inputs=(q, k, v, cu_q, cu_k, max(lengths_q), sinks),
+                backwards=not is_causal,
+            ),
             (packed(q, k, v, cu_q, cu_k, groups, see, sinks),),
         )
 
@@ -301,11 +334,23 @@ def block_causal_varlen(rng: Rng) -> Iterator[Check]:
                 np.full((total, 2, 64), np.nan, HALF),
                 np.full((2, total), np.nan, np.float32),
             ),
-            filled=(5,),
+            filled=(5, 6),
         )
 
         want = packed(q, k, v, cu, cu, 1, lambda a, _b, z=size: dllm_mask(a, z))
-        yield Check(f"lengths {lengths} blocks of {size}", run, (want,))
+        samples = [slice(a, b) for a, b in itertools.pairwise(cu)]
+        logs = [
+            log_sum_exp(
+                q[x].swapaxes(0, 1), k[x].swapaxes(0, 1), dllm_mask(len(q[x]), size), 64**-0.5
+            )
+            for x in samples
+        ]
+        lse = np.concatenate(logs, -1)
+        yield Check(
+            f"lengths {lengths} blocks of {size}",
+            run,
+            (want, Expected(lse, np.abs(lse) + 1, want.magnify)),
+        )
 
 
 def block_mask(rng: Rng, *shape: int) -> Any:
@@ -344,12 +389,17 @@ def block_sparse(rng: Rng) -> Iterator[Check]:
 
 @case("seer", path="examples/seer_attention/block_sparse_attn_tilelang.py")
 def seer(rng: Rng) -> Iterator[Check]:
-    for b, h, s, d, is_causal in [(1, 2, 256, 64, True), (1, 1, 192, 32, True)]:
+    for b, h, s, d, is_causal, size in [
+        (1, 2, 256, 64, True, 1.0),
+        (1, 1, 192, 32, True, 1.0),
+        (1, 1, 320, 64, True, HUGE),
+    ]:
         q, k, v = three(rng, b, h, s, d)
+        q, k = stretched(q, k, size, -2)
         blocks = block_mask(rng, b, h, s // 64, s // 64)
         mask = spread_blocks(blocks, s, s) & causal(s, s)
         yield Check(
-            f"causal {b}x{h}x{s}x{d}",
+            f"causal {b}x{h}x{s}x{d} scale {size:g}",
             Run(
                 "blocksparse_flashattn",
                 (b, h, s, s, d, s // 64, is_causal),
@@ -408,6 +458,12 @@ _EMPTY_SPLIT = (
 )
 
 
+def _steep_backwards(q: Any, k: Any) -> tuple[Any, Any]:
+    """Chosen blocks come last first, so earlier keys are shorter here."""
+    q, k = stretched(q, k[:, ::-1], STEEP, 1)
+    return q, k[:, ::-1]
+
+
 @case(
     "sparse-decode",
     path="examples/blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_indice.py",
@@ -416,8 +472,11 @@ def sparse_indices(rng: Rng) -> Iterator[Check]:
     for b, h, g, s, d, size, most, splits in [
         (2, 8, 2, 256, 64, 32, 4, 1),
         (3, 6, 2, 256, 32, 32, 6, 2),
+        (1, 6, 2, 256, 64, 32, 8, 2),  # steep
     ]:
         q, k, v, lengths, indices, _, seen = _sparse_inputs(rng, b, h, g, s, d, size, most)
+        if most == 8:
+            q, k = _steep_backwards(q, k)
         lengths[1:] = np.maximum(lengths[1:], size * most)
         indices, mask = _sparse_choice(rng, b, g, s // size, lengths, size, most)
         seen = np.repeat(mask, size, -1) & (np.arange(s) < lengths[:, None, None])
@@ -427,6 +486,7 @@ def sparse_indices(rng: Rng) -> Iterator[Check]:
                 "flashattn",
                 (b, h, g, d, d, size, 64, 2, 128),
                 inputs=(*(q, k, v, indices, lengths), *_parts(b, h, splits, d)),
+                backwards=splits > 1,
             ),
             (_decode(q, k, v, seen),),
         )
@@ -437,12 +497,14 @@ def sparse_indices(rng: Rng) -> Iterator[Check]:
     path="examples/blocksparse_attention/example_tilelang_sparse_gqa_decode_varlen_mask.py",
 )
 def sparse_mask(rng: Rng) -> Iterator[Check]:
-    for b, h, g, s, d, size, most, splits, leading in [
-        (2, 8, 2, 256, 64, 32, 4, 1, False),
-        (2, 6, 2, 256, 32, 32, 8, 2, False),
-        (1, 4, 1, 256, 64, 32, 3, 2, True),
+    for b, h, g, s, d, size, most, splits, leading, large in [
+        (2, 8, 2, 256, 64, 32, 4, 1, False, 1.0),
+        (2, 6, 2, 256, 32, 32, 8, 2, False, 1.0),
+        (1, 4, 1, 256, 64, 32, 3, 2, True, 1.0),
+        (1, 6, 2, 512, 64, 32, 8, 2, False, STEEP),
     ]:
         q, k, v, lengths, _, mask, seen = _sparse_inputs(rng, b, h, g, s, d, size, most)
+        q, k = stretched(q, k, large, 1)
         if leading:  # nothing in the first half: the first split is empty
             mask[:, :, : s // size // 2] = False
             seen &= np.repeat(mask, size, -1)
@@ -457,6 +519,7 @@ def sparse_mask(rng: Rng) -> Iterator[Check]:
                 "flashattn",
                 (b, h, g, d, d, size, 64, 2, 128),
                 inputs=(*(q, k, v, mask, lengths), *_parts(b, h, splits, d)),
+                backwards=splits > 1,
             ),
             (_decode(q, k, v, seen),),
             diverges=_EMPTY_SPLIT if leading else "",
@@ -471,9 +534,12 @@ def sparse_paged(rng: Rng) -> Iterator[Check]:
     for b, h, g, s, d, size, most, splits in [
         (2, 8, 2, 256, 64, 32, 4, 1),
         (2, 6, 2, 256, 32, 32, 6, 2),
+        (1, 6, 2, 256, 64, 32, 8, 2),  # steep
     ]:
         page = 64
         q, k, v, lengths, _, _, _ = _sparse_inputs(rng, b, h, g, s, d, size, most)
+        if most == 8:
+            q, k = _steep_backwards(q, k)
         lengths[1:] = np.maximum(lengths[1:], size * most - 3)
         indices, mask = _sparse_choice(rng, b, g, s // size, lengths, size, most)
         seen = np.repeat(mask, size, -1) & (np.arange(s) < lengths[:, None, None])
@@ -490,6 +556,7 @@ def sparse_paged(rng: Rng) -> Iterator[Check]:
                 "flashattn",
                 (b, h, g, d, d, size, 64, page, 2, 128, pages),
                 inputs=(*(q, *cached, indices, lengths, table), *_parts(b, h, splits, d)),
+                backwards=splits > 1,
             ),
             (_decode(q, k, v, seen),),
         )
@@ -516,13 +583,33 @@ def _mla_inputs(rng: Rng, b: int, h: int, s: int, d: int, pe: int) -> tuple[Any,
     )
 
 
+def _steep(inputs: tuple[Any, ...], size: float) -> tuple[Any, ...]:
+    """Make the rotary parts steep: what is compared, the compressed keys, keeps its values."""
+    q, q_pe, kv, k_pe = inputs
+    return (
+        q,
+        *(
+            (q_pe, kv, k_pe)
+            if size == 1
+            else (stretched(q_pe, k_pe, STEEP, 1)[0], kv, falling(k_pe, 1))
+        ),
+    )
+
+
 @case("mla-decode", path="examples/deepseek_mla/example_mla_decode.py")
 def mla_decode(rng: Rng) -> Iterator[Check]:
-    for b, h, s, d, pe, splits in [(1, 64, 256, 128, 64, 1), (2, 64, 256, 64, 32, 4)]:
-        x = _mla_inputs(rng, b, h, s, d, pe)
+    for b, h, s, d, pe, splits, size in [
+        (1, 64, 256, 128, 64, 1, 1.0),
+        (2, 64, 256, 64, 32, 4, 1.0),
+        (1, 64, 256, 64, 32, 1, HUGE),
+        (1, 64, 512, 64, 32, 2, HUGE),
+    ]:
+        x = _steep(_mla_inputs(rng, b, h, s, d, pe), size)
+        if size == HUGE:
+            x = (*x[:3], _first_falls(x[3], splits))
         scale = (d + pe) ** -0.5
         yield Check(
-            f"{b}x{h}x{s}x{d}+{pe} splits {splits}",
+            f"{b}x{h}x{s}x{d}+{pe} splits {splits} scale {size:g}",
             Run("flashattn", (b, h, 1, s, d, pe, 64, 64, splits, scale), inputs=x),
             (_mla(x[0], x[1], x[2][:, :, 0], x[3][:, :, 0], None, scale),),
             rounds=1 + (splits > 1) * 3,
@@ -546,12 +633,16 @@ def mla_decode_ws(rng: Rng) -> Iterator[Check]:
 
 @case("paged-mla", path="examples/deepseek_mla/example_mla_decode_paged.py")
 def mla_paged(rng: Rng) -> Iterator[Check]:
-    for b, h, s, d, pe, splits, page in [
-        (2, 64, 256, 128, 64, 1, 64),
-        (2, 64, 256, 64, 32, 2, 128),
+    for b, h, s, d, pe, splits, page, size in [
+        (2, 64, 256, 128, 64, 1, 64, 1.0),
+        (2, 64, 256, 64, 32, 2, 128, 1.0),
+        (2, 64, 256, 64, 32, 1, 64, HUGE),
+        (2, 64, 512, 64, 32, 2, 128, HUGE),
     ]:
-        q, q_pe, kv, k_pe = _mla_inputs(rng, b, h, s, d, pe)
-        lengths = np.array([s, 131], np.int32)
+        q, q_pe, kv, k_pe = _steep(_mla_inputs(rng, b, h, s, d, pe), size)
+        lengths = np.array([s, 131 if size == 1 else s - 61], np.int32)
+        if size == HUGE:
+            k_pe = _first_falls(k_pe, splits)
         table = rng.permutation(b * s // page).reshape(b, -1).astype(np.int32)
         cached = []
         for x in (kv, k_pe):
@@ -562,7 +653,7 @@ def mla_paged(rng: Rng) -> Iterator[Check]:
         scale = (d + pe) ** -0.5
         seen = np.arange(s)[None, None] < lengths[:, None, None]
         yield Check(
-            f"{b}x{h}x{s}x{d}+{pe} pages of {page} splits {splits}",
+            f"{b}x{h}x{s}x{d}+{pe} pages of {page} splits {splits} scale {size:g}",
             Run(
                 "mla_decode_tilelang",
                 (b, h, 1, s, d, pe, 64, 64, splits, page, scale),
@@ -736,14 +827,34 @@ def hisa_mean(rng: Rng) -> Iterator[Check]:
 # -- decoding ----------------------------------------------------------------------------------
 
 
+def _in_parts(keys: Any, parts: int) -> Any:
+    """Let keys fall within each of the parts that are worked on apart."""
+    return np.concatenate([falling(part, 1) for part in np.split(keys, parts, axis=1)], axis=1)
+
+
+def _first_falls(keys: Any, parts: int) -> Any:
+    """Let keys fall in the first part and be short in the others.
+
+    Where parts hand on fp16 logarithms of some hundreds, their weights must not depend on them.
+    """
+    first, *others = np.split(keys, parts, axis=1)
+    short = [(wide(part) * 0.02).astype(keys.dtype) for part in others]
+    return np.concatenate([falling(first, 1), *short], axis=1)
+
+
 @case("decode-mha", path="examples/flash_decoding/example_mha_inference.py")
 def mha_inference(rng: Rng) -> Iterator[Check]:
-    for b, h, sq, sk, d in [(1, 2, 64, 512, 64), (2, 1, 32, 256, 32)]:
+    for b, h, sq, sk, d, size in [
+        (1, 2, 64, 512, 64, 1.0),
+        (2, 1, 32, 256, 32, 1.0),
+        (1, 1, 32, 1024, 64, HUGE),
+    ]:
         q, k, v = three(rng, b, sq, h, d, keys=(b, sk, h, d))
-        k = rising(heads_first(k)).swapaxes(1, 2)
+        q = (q * size).astype(HALF)
+        k = rising(heads_first(k)).swapaxes(1, 2) if size == 1 else _first_falls(k, 4)
         want = attention(heads_first(q), heads_first(k), heads_first(v))
         yield Check(
-            f"{b}x{sq}x{sk}x{h}x{d}",
+            f"{b}x{sq}x{sk}x{h}x{d} scale {size:g}",
             Run("flashattn", (b, h, sq, sk, d, False, 32, 64), inputs=(q, k, v)),
             (moved(want, 0, 2, 1, 3),),
             rounds=4,
@@ -753,40 +864,66 @@ def mha_inference(rng: Rng) -> Iterator[Check]:
 
 @case("decode-gqa", path="examples/flash_decoding/example_gqa_decode.py")
 def gqa_decode(rng: Rng) -> Iterator[Check]:
-    for b, h, g, s, d, splits in [
-        (1, 8, 2, 512, 64, 1),
-        (2, 6, 2, 512, 64, 4),
-        (1, 4, 1, 256, 128, 2),
+    for b, h, g, s, d, splits, size in [
+        (1, 8, 2, 512, 64, 1, 1.0),
+        (2, 6, 2, 512, 64, 4, 1.0),
+        (1, 4, 1, 256, 128, 2, 1.0),
+        (1, 4, 1, 256, 64, 1, HUGE),
+        (1, 4, 1, 512, 64, 2, HUGE),
+        (1, 4, 1, 160, 64, 4, 1.0),
     ]:
         q, k, v = normal(rng, b, h, d), normal(rng, b, s, g, d), normal(rng, b, s, g, d)
+        q, k = (q * size).astype(HALF), _in_parts(k, splits) if size == HUGE else k
         mask = (rng.random((b, s, g)) < 0.6).astype(np.uint8)
         mask[:, ::64] = 1
         yield Check(
-            f"{b}x{h}/{g}x{s}x{d} splits {splits}",
-            Run("flashattn", (b, h, g, s, d, 64, 64, splits, 2, 128), inputs=(q, k, v, mask)),
+            f"{b}x{h}/{g}x{s}x{d} splits {splits} scale {size:g}",
+            Run(
+                "flashattn",
+                (b, h, g, s, d, 64, 64, splits, 2, 128),
+                inputs=(q, k, v, mask),
+                backwards=splits > 1,
+            ),
             (_decode(q, k, v, np.swapaxes(mask, 1, 2) != 0),),
             rounds=1 + (splits > 1) * 3,
             theirs=Theirs("ref_program", (q, k, v, mask)),
         )
 
 
+_RAW_SINK = "the sink is added to the denominator as it is, not as exp(sink - maximum)"
+_MAX_FORGOTTEN = (
+    "the maximum of earlier blocks is not kept: where a later block's is far smaller, the "
+    "rescaling overflows"
+)
+
+
 @case("decode-gqa-varlen", path="examples/flash_decoding/example_gqa_decode_varlen_logits.py")
 def gqa_decode_logits(rng: Rng) -> Iterator[Check]:
-    for lengths, h, g, d in [((128, 65, 1), 8, 2, 64), ((200, 256), 6, 2, 32)]:
+    for lengths, h, g, d, has_sink, size, diverges in [
+        ((128, 65, 1), 8, 2, 64, False, 1.0, ""),
+        ((200, 256), 6, 2, 32, False, 1.0, ""),
+        ((70, 33), 6, 2, 64, True, 0.0, ""),  # all maxima are 0: what is added can be told
+        ((65, 130), 6, 2, 64, True, 1.0, _RAW_SINK),
+        ((256,), 2, 1, 64, False, HUGE, _MAX_FORGOTTEN),
+    ]:
+        sinks = (5 + 50 * rng.random(h) * has_sink).astype(np.float32)
         cu, b = starts(*lengths), len(lengths)
         q = normal(rng, b, h, d)
         k, v = (normal(rng, int(cu[-1]), g, d) for _ in range(2))
-        want = packed(q, k, v, np.arange(b + 1), cu, h // g, everything)
+        sunk = None if not has_sink else sinks if size else np.log(sinks)
+        q, k = stretched(q, k, size, 0)
+        want = packed(q, k, v, np.arange(b + 1), cu, h // g, everything, sunk)
         yield Check(
-            f"lengths {lengths} heads {h}/{g}",
+            f"lengths {lengths} heads {h}/{g}{' sink' if has_sink else ''} scale {size:g}",
             Run(
                 "flashattn",
-                (b, h, g, max(lengths), int(cu[-1]), d, False),
-                inputs=(q, k, v, cu, np.zeros(h, np.float32)),
+                (b, h, g, max(lengths), int(cu[-1]), d, has_sink),
+                inputs=(q, k, v, cu, sinks),
                 named={"block_N": 64},
                 only=(0,),
             ),
             (want,),
+            diverges=diverges,
         )
 
 
@@ -795,8 +932,13 @@ def gqa_decode_logits(rng: Rng) -> Iterator[Check]:
 
 @case("minference", path="examples/minference/example_vertical_slash_sparse_attn.py")
 def minference(rng: Rng) -> Iterator[Check]:
-    for b, h, s, d, vertical, slash in [(1, 2, 256, 64, 20, 4), (1, 1, 192, 32, 70, 3)]:
+    for b, h, s, d, vertical, slash, size in [
+        (1, 2, 320, 64, 20, 2, 1.0),
+        (1, 1, 384, 32, 100, 2, LARGE),
+        (1, 1, 512, 64, 200, 3, STEEP),
+    ]:
         q, k, v = three(rng, b, h, s, d)
+        q, k = stretched(q, k, size, -2)
         blocks = s // 64
         count = np.zeros((b, h, blocks), np.int32)
         offset = np.zeros((b, h, blocks, slash), np.int32)
@@ -817,7 +959,7 @@ def minference(rng: Rng) -> Iterator[Check]:
             mask[at[0], at[1], rows, list(map(int, picked))] = True
         mask &= causal(s, s)
         yield Check(
-            f"{b}x{h}x{s}x{d} {vertical} columns {slash} blocks",
+            f"{b}x{h}x{s}x{d} {vertical} columns {slash} blocks scale {size:g}",
             Run(
                 "_tl_vs_sparse_flashattn",
                 (b, h, s, d, vertical, slash),
@@ -850,9 +992,11 @@ def sm100_mha(rng: Rng) -> Iterator[Check]:
         (1, 1, 256, 64, False, "ts", LARGE),
         (1, 1, 384, 64, True, "wasp", 1.0),
         (1, 1, 256, 32, False, "wasp", 1.0),
+        *((1, 1, 512, 64, False, kind, HUGE) for kind in ("ss", "ts", "wasp")),
+        *((1, 1, 30, 64, False, kind, 1.0) for kind in ("ss", "ts", "wasp")),
     ]:
         q, k, v = three(rng, b, s, h, d, kind=BRAIN)
-        q = (wide(q) * size).astype(BRAIN)
+        q, k = stretched(q, k, size, 1)
         want = attention(
             heads_first(q), heads_first(k), heads_first(v), causal(s, s) if is_causal else None
         )
@@ -869,19 +1013,22 @@ def sm100_mha(rng: Rng) -> Iterator[Check]:
 
 @case("sm100-gqa", path="examples/flash_attention_sm100/gqa_fwd_bshd.py")
 def sm100_gqa(rng: Rng) -> Iterator[Check]:
-    for b, h, s, d, is_causal, groups, kind in [
-        (1, 6, 256, 64, True, 3, "ss"),
-        (1, 2, 256, 64, False, 2, "ts"),
-        (1, 2, 256, 32, True, 2, "wasp"),
+    for b, h, s, d, is_causal, groups, kind, size in [
+        (1, 6, 256, 64, True, 3, "ss", 1.0),
+        (1, 2, 256, 64, False, 2, "ts", 1.0),
+        (1, 2, 256, 32, True, 2, "wasp", 1.0),
+        *((1, 2, 512, 64, False, 2, kind, HUGE) for kind in ("ss", "ts", "wasp")),
+        *((1, 2, 30, 64, False, 2, kind, 1.0) for kind in ("ss", "ts", "wasp")),
     ]:
         q, k, v = three(rng, b, s, h, d, keys=(b, s, h // groups, d), kind=BRAIN)
+        q, k = stretched(q, k, size, 1)
         keys, values = (grouped(heads_first(x), groups) for x in (k, v))
         want = attention(heads_first(q), keys, values, causal(s, s) if is_causal else None)
 
         run = blackwell(kind, (b, h, s, d, is_causal, groups), (q, k, v))
 
         yield Check(
-            f"{kind} {'causal' if is_causal else 'full'} {b}x{s}x{h}x{d} groups {groups}",
+            f"{kind} {kind_of(is_causal)} {b}x{s}x{h}x{d} groups {groups} scale {size:g}",
             run,
             (moved(want, 0, 2, 1, 3),),
             "bfloat16",

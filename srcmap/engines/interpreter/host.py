@@ -50,6 +50,7 @@ def unable(_error: BaseException) -> str:
 def execute(module: Any, run: Any, runner: Callable[[Any, Any], Any]) -> Any:
     """Run one kernel."""
     watcher = options.watcher
+    options.backwards = run.backwards
     if watcher is None:
         return runner(module, run)
     outputs = runner(module, run)

@@ -48,6 +48,8 @@ class Options:
         self.sources: dict[str, ast.Module] = {}
         """Parsed files that may be rewritten, by the name in their code objects."""
         self.block_limit: int | None = None
+        self.backwards = False
+        """Whether the last block of the grid runs first."""
 
     def forget(self, path: str) -> None:
         """A file is loaded again, perhaps with another text."""
@@ -340,7 +342,8 @@ class Grid:
 
     def blocks(self) -> Iterator[tuple[int, ...]]:
         """Go through the grid; the first index moves fastest, as hardware numbers blocks."""
-        for index in itertools.product(*(range(e) for e in reversed(self.extents))):
+        step = -1 if options.backwards else 1
+        for index in itertools.product(*(range(e)[::step] for e in reversed(self.extents))):
             yield index[::-1]
 
 
