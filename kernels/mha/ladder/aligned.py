@@ -28,21 +28,23 @@ def attention(
     copies: int | None = None,
 ) -> NDArray[Any]:
     """Return softmax(q k^T / sqrt(d)) v. Fewer `copies` than stages: blocks are lost (a test)."""
-    past_len = len(k) - len(q)
+    past_len = len(k) - len(q)  # concept: query-offset
     copies = stages if copies is None else copies
     k_tiles: dict[int, NDArray[Any]] = {}
     v_tiles: dict[int, NDArray[Any]] = {}
     out = np.full((len(q), v.shape[1]), np.nan, q.dtype)
-    for first in range(0, len(q), block_m):
+    for first in range(0, len(q), block_m):  # concept: kernel-grid
         rows = slice(first, first + block_m)
         q_tile = tile(q, first, block_m)
         blocks = -(-len(k) // block_n)
+        # concept: loop-range
         if causal:
             blocks = min(blocks, -(-(first + block_m + past_len) // block_n))
+        # concept: state-init
         m = np.full(block_m, -np.inf, wide(q))
         l = np.zeros(block_m, wide(q))
         acc = np.zeros((block_m, v.shape[1]), wide(q))
-        for now in range(blocks + stages - 1):
+        for now in range(blocks + stages - 1):  # concept: kv-loop
             if now < blocks:  # prologue and body: bring a block
                 start = now * block_n
                 k_tiles[now % copies] = tile(k, start, block_n)
@@ -50,17 +52,24 @@ def attention(
             t = now - (stages - 1)
             if t < 0:  # prologue: nothing to compute yet
                 continue
+            # concept: qk-gemm
             s = scores(q_tile, k_tiles[t % copies])  # [M, N]
+            # concept: causal-mask, boundary-mask, mask-value
             q_idx = np.arange(first, first + block_m)[:, None] + past_len
             k_idx = np.arange(t * block_n, (t + 1) * block_n)[None, :]
             s = np.where(q_idx >= k_idx if causal else k_idx < len(k), s, -np.inf)
+            # concept: row-max
             m_old, m = m, np.maximum(m, s.max(axis=1))
+            # concept: rescale-factor
             c = np.exp(m_old - m)
+            # concept: probability
             p = np.exp(s - m[:, None], out=s)
+            # concept: row-sum, denominator
             l = c * l + p.sum(axis=1)
+            # concept: acc-rescale, pv-gemm
             acc = c[:, None] * acc + product(p, v_tiles[t % copies])
-        o_tile = acc / l[:, None]
-        out[rows] = o_tile[: len(out[rows])]
+        o_tile = acc / l[:, None]  # concept: normalise
+        out[rows] = o_tile[: len(out[rows])]  # concept: epilogue-store
     return out
 
 
@@ -73,7 +82,7 @@ def tile(x: NDArray[Any], first: int, rows: int) -> NDArray[Any]:
 
 def scores(q: NDArray[Any], k: NDArray[Any]) -> NDArray[Any]:
     """Return q k^T / sqrt(d), summed in the wide type."""
-    scale = q.shape[1] ** -0.5
+    scale = q.shape[1] ** -0.5  # concept: softmax-scale
     result: NDArray[Any] = product(q, k.T) * wide(q)(scale)
     return result
 

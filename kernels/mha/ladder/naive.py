@@ -24,20 +24,25 @@ def attention(
     out = np.full((len(q), v.shape[1]), np.nan, q.dtype)
     s_global = np.full((len(q), len(k)), np.nan, wide(q))  # as large as queries times keys
     p_global = np.full((len(q), len(k)), np.nan, wide(q))
-    for first in range(0, len(q), block_m):
+    for first in range(0, len(q), block_m):  # concept: kernel-grid
         rows = slice(first, first + block_m)
+        # concept: qk-gemm
         s_global[rows] = scores(q[rows], k)  # [M, Skv]
+        # concept: row-max
         m = s_global[rows].max(axis=1)
+        # concept: probability
         p_global[rows] = np.exp(s_global[rows] - m[:, None])
+        # concept: row-sum
         l = p_global[rows].sum(axis=1)
+        # concept: pv-gemm
         acc = product(p_global[rows], v)
-        out[rows] = acc / l[:, None]
+        out[rows] = acc / l[:, None]  # concept: normalise, epilogue-store
     return out
 
 
 def scores(q: NDArray[Any], k: NDArray[Any]) -> NDArray[Any]:
     """Return q k^T / sqrt(d), summed in the wide type."""
-    scale = q.shape[1] ** -0.5
+    scale = q.shape[1] ** -0.5  # concept: softmax-scale
     result: NDArray[Any] = product(q, k.T) * wide(q)(scale)
     return result
 

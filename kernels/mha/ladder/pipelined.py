@@ -33,12 +33,13 @@ def attention(
     k_tiles: dict[int, NDArray[Any]] = {}
     v_tiles: dict[int, NDArray[Any]] = {}
     out = np.full((len(q), v.shape[1]), np.nan, q.dtype)
-    for first in range(0, len(q), block_m):
+    for first in range(0, len(q), block_m):  # concept: kernel-grid
         rows = slice(first, first + block_m)
+        # concept: state-init
         m = np.full(len(q[rows]), -np.inf, wide(q))
         l = np.zeros(len(q[rows]), wide(q))
         acc = np.zeros((len(q[rows]), v.shape[1]), wide(q))
-        for now in range(blocks + stages - 1):
+        for now in range(blocks + stages - 1):  # concept: kv-loop
             if now < blocks:  # prologue and body: bring a block
                 start = now * block_n
                 k_tiles[now % copies] = k[start : start + block_n]
@@ -46,19 +47,25 @@ def attention(
             t = now - (stages - 1)
             if t < 0:  # prologue: nothing to compute yet
                 continue
+            # concept: qk-gemm
             s = scores(q[rows], k_tiles[t % copies])  # [M, N]
+            # concept: row-max
             m_old, m = m, np.maximum(m, s.max(axis=1))
+            # concept: rescale-factor
             c = np.exp(m_old - m)
+            # concept: probability
             p = np.exp(s - m[:, None], out=s)
+            # concept: row-sum, denominator
             l = c * l + p.sum(axis=1)
+            # concept: acc-rescale, pv-gemm
             acc = c[:, None] * acc + product(p, v_tiles[t % copies])
-        out[rows] = acc / l[:, None]
+        out[rows] = acc / l[:, None]  # concept: normalise, epilogue-store
     return out
 
 
 def scores(q: NDArray[Any], k: NDArray[Any]) -> NDArray[Any]:
     """Return q k^T / sqrt(d), summed in the wide type."""
-    scale = q.shape[1] ** -0.5
+    scale = q.shape[1] ** -0.5  # concept: softmax-scale
     result: NDArray[Any] = product(q, k.T) * wide(q)(scale)
     return result
 
