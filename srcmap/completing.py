@@ -258,6 +258,7 @@ _MEANINGS: dict[tuple[str, str], Callable[[Sequence[str]], list[Answer]]] = {
     ("variant", "[NAME]"): _variants,
     ("concept", "[NAME]"): _concepts,
     ("", "VARIANT"): _variants,
+    ("", "VARIANT|FILE"): _variants,
     ("", "CONCEPT"): _concepts,
     ("", "PATH[:LINE[-LINE]]"): _paths,
     ("", "REPO"): _repos,

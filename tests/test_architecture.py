@@ -24,7 +24,7 @@ LAYERS = (
     ("parse",),
     ("anatomy",),
     ("locate",),
-    ("mapping", "contrast", "evidence", "searching", "counterparts"),
+    ("mapping", "contrast", "evidence", "searching", "counterparts", "filediff"),
     ("drift", "cite"),
     ("engines",),
     ("verify",),

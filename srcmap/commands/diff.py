@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
 
@@ -45,6 +46,7 @@ MARKS = {
 }
 CHANGES = ("added", "changed", "dropped")
 """The kinds that make the variant another one."""
+_SUFFIXES = (".py", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".md")
 
 
 class Compared(NamedTuple):
@@ -67,10 +69,10 @@ def register(app: typer.Typer) -> None:
 
     @app.command("diff", help="diff.help", epilog="diff.examples")
     def command(
-        variant: Annotated[str, typer.Argument(metavar="VARIANT", help="variant.name")],
+        variant: Annotated[str, typer.Argument(metavar="VARIANT|FILE", help="diff.name")],
         base: Annotated[
             Optional[str],  # noqa: UP045
-            typer.Option("--base", metavar="VARIANT", help="diff.base", show_default=False),
+            typer.Option("--base", metavar="VARIANT|FILE", help="diff.base", show_default=False),
         ] = None,
         pin: Pin = None,
         repo: Repo = None,
@@ -93,6 +95,11 @@ def run(
     start: Path | None = None,
 ) -> int:
     """Print what differs; 1 or 3 when these pins have none of the variant."""
+    if is_path(name) or (base is not None and is_path(base)):
+        from srcmap.commands import diff_files  # only who compares files pays for reading them
+
+        pinned = pin is not None or repo is not None
+        return diff_files.run(name, base, pinned=pinned, format=format, lang=lang)
     project = find_project(start or Path.cwd())
     catalogue = load_catalogue(project)
     variant = known_variant(catalogue, name, lang)
@@ -105,6 +112,11 @@ def run(
     else:
         write("diff", _page(catalogue, variant, other, blocks, found, lang), format, lang)
     return collect.exit_code(found)
+
+
+def is_path(word: str) -> bool:
+    """Whether a word can only be meant as a file: no variant is called so."""
+    return "/" in word or os.sep in word or word.endswith(_SUFFIXES)
 
 
 def _base(catalogue: Catalogue, variant: Variant, asked: str | None, lang: str) -> Variant:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 def diff(page: DiffPage, console: Console) -> str:
     """Write what a variant does otherwise than its base."""
-    head = [console.style(page.title, "bold"), *indented(page.what, console.width, "  ")]
+    what = indented(page.what, console.width, "  ") if page.what else []
+    head = [console.style(page.title, "bold"), *what]
     blocks = [part for block in page.blocks for part in _diff_block(block, console)]
     return paragraphs([head, *blocks, remarks(page.remarks, console)])
 
