@@ -39,7 +39,7 @@ _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\{?|\"?>)\Z")
 # Lines of something that is no file of a pin.
 _NO_FILE_AFTER = re.compile(
     r"\s+of\s+(?:the\s+|this\s+|its\s+)?(?:table|output|log|matrix|listing|poem|figure|diff|plot"
-    r"|chart|terminal|screen|snippet|block|message|report|tile|score|algorithm)|\s*[、，,]?\s*第?\s*\d+\s*列"
+    r"|chart|terminal|screen|snippet|block|message|report|tile|score|algorithm)|\s*[、，,]?\s*第?\s*\d+\s*列|\s*(?:公式|文字|诗句|数据|日志|输出)"
 )
 _NO_FILE_BEFORE = re.compile(
     r"(?:矩阵|表格|上表|下表|表\s?\d+|图\s?\d+|[Ff]ig(?:ure)?\.?\s?\d+|[Ll]isting\s?\d+|日志|输出|算法\s?\d*|终端|屏幕|诗|地铁|[Mm]atrix|[Tt]able(?:\s\d+)?"
@@ -442,7 +442,9 @@ class _Reading:
         only = len(ranges) == 1
         if mention.kind == "lines":
             lead = (
-                mention.first if number == 0 and self._text[mention.first] in ":：L" else part[0][0]
+                mention.first
+                if number == 0 and self._text[mention.first] in ":：L#"
+                else part[0][0]
             )
             return (lead, part[1][1])
         if number:

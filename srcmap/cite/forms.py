@@ -27,7 +27,7 @@ _CHAR = r"(?:[A-Za-z0-9_.+@~%\-]|\\_)"
 _NOT_AFTER = r"(?<![A-Za-z0-9_.+@~%/\\\-])"
 _N = r"\d{1,7}"
 _END = r"(?![\d_A-Za-z]|\.\d|[-–—/]\d)"
-_DASH = r"(?:\s?(?:--?|[–—‐‑−－~～]|至|到)\s?|\s+to\s+|\s+through\s+)"
+_DASH = r"(?:\s?(?:--?|[–—‐‑−－~～]|至|到)\s?|\.{2,3}|\s+to\s+|\s+through\s+)"
 _R = rf"(?P<a>{_N})(?:{_DASH}L?(?P<b>{_N}))?{_END}"
 _CLOSE = r"[`*\"'\]”’』》〉}]{0,4}"
 _WRAP = r"(?:\r?\n[ \t>#*]*)?"
@@ -54,6 +54,8 @@ _AND = re.compile(
 )
 _PAREN = re.compile(rf"\((?P<a>{_N})(?:-(?P<b>{_N}))?\)")
 """`a.py(12)`, as compilers write it."""
+_ELL = r"(?:(?<![A-Za-z0-9_#./:\-])|(?<=[\s(（`])(?<!\]\()#)"
+"""Before `L12`: not a word, and no anchor of a link."""
 _LEADING = re.compile(_LEAD)
 
 SAME = re.compile(
@@ -123,11 +125,11 @@ class Reader:
             rf"(?P<bare>{_NOT_AFTER}(?:{'|'.join(bare)})(?=[:#]L?\d))" if bare else "",
             rf"(?P<path>{_NOT_AFTER}(?:{_CHAR}*/(?:{_CHAR}|/)*"  # noqa: ISC004
             rf"|{_CHAR}*[A-Za-z0-9_]\.(?:{EXTENSIONS})(?![A-Za-z0-9_]|\.[A-Za-z0-9])))",
-            rf"(?P<lines>(?<![A-Za-z-])(?:[Ll]ines?|LINES?)[ \t~]*{_WRAP}(?=\d))",
+            rf"(?P<lines>(?<![A-Za-z-])(?:(?:[Ll]ines?|LINES?)[ \t~]*{_WRAP}|ll?\.[ \t]+)(?=\d))",
             rf"(?P<here>{_HERE})",
             r"(?P<zh>第(?=\s?(?:\r?\n[ \t>#*]*)?\d[^\n]{0,30}?行))",
             r"(?P<colon>(?<![\w:\])}}.'\"])[:：](?=L?\d))",
-            rf"(?P<ell>(?<![A-Za-z0-9_#./:\-])L(?={_N}(?![A-Za-z0-9_.])))",
+            rf"(?P<ell>{_ELL}L(?={_N}(?![A-Za-z0-9_.])))",
             rf"(?P<section>{_SECTION.pattern.replace('?P<', '?P<s_')})",
             rf"(?P<alias>(?:{_any(aliases)})(?=\s?(?:的|中|里)?\s?(?:第|§|\d|[Ss]ec)))"
             if aliases
@@ -269,7 +271,7 @@ class Reader:
         found = _WORD.match(page.text, match.start())
         if found is None:
             return None
-        ranges = _listed(page.text, found)
+        ranges = _between(page.text, found) or _listed(page.text, found)
         return self._of_file(page, match.start(), ranges, region, last_end)
 
     def _zh(
@@ -293,7 +295,7 @@ class Reader:
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
     ) -> Mention | None:
         pattern = re.compile(
-            rf"L(?P<a>{_N})(?:C\d+)?(?:\s?[-–—]\s?L?(?P<b>{_N})(?:C\d+)?)?(?!\w|\.\d)"
+            rf"#?L(?P<a>{_N})(?:C\d+)?(?:\s?[-–—]\s?L?(?P<b>{_N})(?:C\d+)?)?(?!\w|\.\d)"
         )
         found = pattern.match(page.text, match.start())
         same = _after_same(page.text, match.start())
@@ -484,7 +486,34 @@ def _ranges_after(text: str, at: int, region: RegionKind | None) -> tuple[tuple[
     if bare and begin > at:
         ranges = (_range(bare),)
         return ranges, ranges[-1][1][1]
-    return (), at
+    cell = _cell_after(text, at)
+    return ((_range(cell),), cell.end("b" if cell["b"] else "a")) if cell else ((), at)
+
+
+_CELL = re.compile(
+    rf"[^|&\n]{{0,40}}[|&][ \t]*[`*:L]{{0,3}}{_R}[`*]{{0,2}}[ \t]*(?=[|&]|\\\\|\r?\n)"
+)
+_LINES_HEAD = re.compile(
+    r"[`* ]*(?:lines?|line numbers?|行号?|行数|行范围|行区间)[`* ]*", re.IGNORECASE
+)
+
+
+def _cell_after(text: str, at: int) -> re.Match[str] | None:
+    """Read the next cell of a table row, when its column is headed "lines"."""
+    cell = _CELL.match(text, at)
+    if cell is None:
+        return None
+    first = text.rfind("\n", 0, at) + 1
+    column = len(re.findall(r"[|&]", text[first : cell.start("a")]))
+    while first > 0:
+        above = text.rfind("\n", 0, first - 1) + 1
+        cells = re.split(r"[|&]|\\\\", text[above : first - 1])
+        if len(cells) == 1 and not text[above:first].strip().startswith("\\"):
+            return None
+        if column < len(cells) and _LINES_HEAD.fullmatch(cells[column].strip()):
+            return cell
+        first = above
+    return None
 
 
 def _ells(text: str, at: int) -> Iterator[Range]:
@@ -531,6 +560,16 @@ def _goes_on(text: str, at: int, match: re.Match[str]) -> bool:
     before = re.search(r"\d+\Z", text[max(at - 8, 0) : at])
     ascends = before is not None and int(before[0]) < int(match["a"])
     return ascends and _LISTED.match(text, match.end()) is not None
+
+
+def _between(text: str, match: re.Match[str]) -> tuple[Range, ...]:
+    """Read `between lines 67 and 78`: one range."""
+    if match["b"] or not re.search(
+        r"\b[Bb]etween\s\Z", text[max(match.start() - 9, 0) : match.start()]
+    ):
+        return ()
+    other = re.compile(rf"\s+and\s+({_N}){_END}").match(text, match.end())
+    return ((match.span("a"), other.span(1)),) if other else ()
 
 
 def _listed(text: str, match: re.Match[str]) -> tuple[Range, ...]:

@@ -506,7 +506,9 @@ def _is_exact(text: FileText, lines: Lines, quotes: Sequence[Quote]) -> bool:
 
 
 def _is_sure(finding: Finding) -> bool:
-    return finding.reason.key == "cite.reason.cut"
+    """Whether a name of the clause itself is defined elsewhere, or cut in two here."""
+    why = {c.why.key for c in finding.candidates}
+    return finding.reason.key == "cite.reason.cut" or why == {"cite.why.definition"}
 
 
 def _places(text: FileText, quote: Quote) -> list[tuple[int, Lines]]:
@@ -579,7 +581,7 @@ def _by_names(path: str, text: FileText, lines: Lines, names: Sequence[str]) -> 
         extents = text.defined(last)
         if any(_about(extent, lines) for extent in extents):
             return Finding(True, Note("cite.reason.defined", {"name": name}))
-        crossing = [e for e in extents if e.overlap(lines)]
+        crossing = [e for e in extents if e.overlap(lines) and not _is_head(text, lines, e)]
         if crossing:
             right = Candidate(path=path, lines=crossing[0], proven=len(extents) == 1,
                               why=Note("cite.why.definition", {"name": name}))  # fmt: skip
@@ -604,6 +606,14 @@ def _by_names(path: str, text: FileText, lines: Lines, names: Sequence[str]) -> 
     name, extent = elsewhere[0]
     reason = Note("cite.reason.name-elsewhere", {"name": name, "lines": str(extent)})
     return Finding(False, reason, right_places)
+
+
+def _is_head(text: FileText, lines: Lines, extent: Lines) -> bool:
+    """Whether lines show the head of a definition with the decorators or comments above it."""
+    if not lines.first <= extent.first <= lines.last:
+        return False
+    above = text.lines[lines.first - 1].lstrip()
+    return above.startswith(("@", "#", "//", "/*", "template"))
 
 
 def _by_digest(path: str, text: FileText, lines: Lines, digest: str) -> Finding:

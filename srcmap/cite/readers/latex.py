@@ -55,6 +55,13 @@ def read_latex(data: bytes) -> Page:
 
 def _range(match: re.Match[str]) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
     options, base = match["options"] or "", match.start("options")
+    listed = re.search(r"linerange\s*=\s*\{?([\d\s,–-]+)", options)
+    if listed:
+        pairs = re.compile(r"(\d+)\s*[–-]\s*(\d+)").finditer(options, *listed.span(1))
+        return tuple(
+            ((base + p.start(1), base + p.end(1)), (base + p.start(2), base + p.end(2)))
+            for p in pairs
+        )
     first = re.search(r"firstline\s*=\s*(\d+)", options)
     last = re.search(r"lastline\s*=\s*(\d+)", options)
     one, other = first or last, last or first

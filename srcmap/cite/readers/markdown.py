@@ -93,7 +93,7 @@ class _Reader:
         if _HEADING.match(stripped) and len(stripped) < 90:
             self._one(at, end, "heading")
         elif stripped.startswith("|") or stripped.endswith("|"):
-            self._one(at, end, "row")
+            self._row(at, end, stripped)
         elif stripped.startswith(">"):
             self._grow(at, end, "quote")
         elif _LIST.match(line):
@@ -101,6 +101,15 @@ class _Reader:
             self._open = (at, end, "item")
         else:
             self._grow(at, end, "text")
+
+    def _row(self, at: int, end: int, stripped: str) -> None:
+        """Take a table row; copied from a web page, each of its cells is on a line of its own."""
+        before = self._blocks[-1] if self._blocks and self._open is None else None
+        cell = stripped.count("|") == 1 and stripped.endswith("|")
+        if cell and before and before.kind == "row" and before.last + 1 == at:
+            self._blocks[-1] = Block(before.first, end, "row")
+        else:
+            self._one(at, end, "row")
 
     def _one(self, at: int, end: int, kind: BlockKind) -> None:
         self._close()

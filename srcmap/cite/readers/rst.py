@@ -16,7 +16,7 @@ _DIRECTIVE = re.compile(r"([ \t]*)\.\. ([\w:+-]+)::[ \t]*(.*)")
 _COMMENT = re.compile(r"([ \t]*)\.\.(?:[ \t]+(?!_|\[|\|)|[ \t]*$)")
 _CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "prompt", "math", "raw"}
 _INCLUDES = {"literalinclude", "include"}
-_LITERAL = re.compile(r"``(.+?)``|(?<=:)`([^`]+)`|(?<![`:])`([^`<]+)`(?![`_])", re.DOTALL)
+_LITERAL = re.compile(r"``(.+?)``|(?<=:)`([^`<]+)`|(?<![`:])`([^`<]+)`(?![`_])", re.DOTALL)
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|#\.|\d+\.)[ \t]")
 _ROW, _CELL = re.compile(r"[ \t]*\*[ \t]+-[ \t]"), re.compile(r"[ \t]+-[ \t]")
 """Of a `list-table`: the lines of one row are read together."""
