@@ -58,13 +58,16 @@ class CodeText:
         """SHA-256 over the tokens of `span`; over its comments when it holds nothing else."""
         return _sha256("\x00".join(self.tokens(span)))
 
-    def form(self, span: Lines) -> str:
+    def form(self, *spans: Lines) -> str:
         """Digest of the tokens with their names numbered: equal where only names differ.
+
+        Of several spans as of one: a name keeps its number from one to the next.
 
         What is called, attributes and keywords of calls keep their names. 16 hexadecimal digits:
         it says whether two places are alike, and never finds one again.
         """
-        return _sha256("\x00".join(_numbered(self.tokens(span))))[:16]
+        tokens = [token for span in spans for token in self.tokens(span)]
+        return _sha256("\x00".join(_numbered(tokens)))[:16]
 
     def tokens(self, span: Lines) -> list[str]:
         """Tokens of `span` without comments and trailing commas, quotes written one way."""

@@ -3,7 +3,8 @@
 Where a file does what is read off the file itself: its kernels where `srcmap.anatomy` finds any,
 else the regions that comments mark (`# concept: row-sum`, see `srcmap.counterparts`). Of two files
 with regions, what no concept names is compared too, function by function and statement by
-statement. Layout, comments, names of variables and the order of such statements are no difference.
+statement. Layout, comments and names of variables are no difference. Statements are compared one by
+one; that they stand in another order, or that names are exchanged, is said of the function.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Function(msgspec.Struct, frozen=True, kw_only=True):
     gained: tuple[str, ...] = ()
     """Parameters that only the second has, or with another default."""
     lost: tuple[str, ...] = ()
+    rearranged: bool = False
+    """The same statements, in another order or with other names for each other."""
 
 
 def read(data: bytes, path: str, neighbour: Callable[[str], bytes | None]) -> Reading:
@@ -168,11 +171,16 @@ def _git_lines(text: str) -> list[str]:
 
 
 class _Function(msgspec.Struct, frozen=True):
-    """Parameters as they are written, and the statements that no region holds, with their forms."""
+    """Parameters as they are written, and the forms of the statements."""
 
     lines: Lines
     parameters: dict[str, str]
     statements: tuple[tuple[str, Lines], ...]
+    """Those that no region holds."""
+    forms: tuple[str, ...]
+    """Those of all statements, sorted."""
+    whole: str
+    """The form of all in one, in their order, behind the signature."""
 
 
 def functions(before: Reading, after: Reading) -> list[Function]:
@@ -196,9 +204,14 @@ def _compared(name: str, old: _Function, new: _Function) -> Function | None:
     gained = tuple(text for key, text in new.parameters.items() if old.parameters.get(key) != text)
     lost = tuple(text for key, text in old.parameters.items() if new.parameters.get(key) != text)
     after, before = _surplus(new, old), _surplus(old, new)
-    if not (gained or lost or after or before):
-        return None
-    return Function(name=name, kind="changed", after=after, before=before, gained=gained, lost=lost)
+    if gained or lost or after or before:
+        return Function(
+            name=name, kind="changed", after=after, before=before, gained=gained, lost=lost
+        )
+    if old.forms != new.forms or old.whole == new.whole:
+        return None  # alike, or what differs is in a region
+    after, before = (new.lines,), (old.lines,)
+    return Function(name=name, kind="changed", after=after, before=before, rearranged=True)
 
 
 def _surplus(mine: _Function, other: _Function) -> tuple[Lines, ...]:
@@ -248,22 +261,32 @@ class _Reader:
                 self._function(statement, f"{inside}{statement.name}")
             elif isinstance(statement, ast.ClassDef):
                 self.read(statement.body, f"{inside}{statement.name}.")
-            elif not _imports(statement):
+            elif not _imports(statement) and not _says(statement):
                 loose.append(statement)
-        statements = tuple(self._forms(loose))
-        if statements:
-            span = Lines(statements[0][1].first, statements[-1][1].last)
+        if loose:
+            span = Lines(loose[0].lineno, loose[-1].end_lineno or loose[-1].lineno)
             name = inside.rstrip(".") or MODULE
-            self.found.setdefault(name, _Function(span, {}, statements))
+            self.found.setdefault(name, self._of(span, {}, loose, []))
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> None:
         span = Lines(node.lineno, node.end_lineno or node.lineno)
-        self.found[name] = _Function(span, _parameters(node.args), tuple(self._forms(node.body)))
+        head = Lines(node.lineno, max(node.lineno, node.body[0].lineno - 1))
+        self.found[name] = self._of(span, _parameters(node.args), node.body, [head])
 
-    def _forms(self, body: Iterable[ast.stmt]) -> Iterator[tuple[str, Lines]]:
-        for lines in _units(body):
-            if self._held.isdisjoint(range(lines.first, lines.last + 1)):
-                yield self._code.form(lines), lines
+    def _of(
+        self, span: Lines, parameters: dict[str, str], body: Sequence[ast.stmt], head: list[Lines]
+    ) -> _Function:
+        units = [(self._code.form(lines), lines) for lines in _units(body)]
+        return _Function(
+            lines=span,
+            parameters=parameters,
+            statements=tuple((form, lines) for form, lines in units if self._free(lines)),
+            forms=tuple(sorted(form for form, _ in units)),
+            whole=self._code.form(*head, *(lines for _, lines in units)),
+        )
+
+    def _free(self, lines: Lines) -> bool:
+        return self._held.isdisjoint(range(lines.first, lines.last + 1))
 
 
 def _imports(statement: ast.stmt) -> bool:
@@ -273,10 +296,15 @@ def _imports(statement: ast.stmt) -> bool:
     return isinstance(statement, (ast.Import, ast.ImportFrom))
 
 
+def _says(statement: ast.stmt) -> bool:
+    """Whether it is a docstring, or as good as one."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
 def _units(body: Iterable[ast.stmt]) -> Iterator[Lines]:
     """Yield the lines of each statement, of compound ones their heads; no docstrings."""
     for node in body:
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        if _says(node):
             continue
         inner = list(_blocks(node))
         first, last = node.lineno, node.end_lineno or node.lineno

@@ -76,6 +76,7 @@ def test_a_file_against_itself_is_alike() -> None:
         ("    scale = 2\n", "\n    # why two\n    scale = 2\n\n"),
         ("    scale = 2\n", '    """Do it."""\n    scale = 2\n'),
         ("scale", "factor"),
+        ('"""A file."""\n', ""),
         ("import math\n", "import math\nimport cmath\n"),
     ],
 )
@@ -144,9 +145,19 @@ def test_statements_outside_regions_are_compared_one_by_one() -> None:
     assert (found.after, found.before) == ((Lines(8, 10),), (Lines(8, 8),))
 
 
-def test_a_statement_that_moved_is_no_difference() -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scale = 2\n    other = [1]", "other = [1]\n    scale = 2"),
+        ("return s - m", "return m - s"),
+        ("dot(q, k)", "dot(k, q)"),
+    ],
+)
+def test_another_order_and_names_exchanged_are_said_of_the_function(old: str, new: str) -> None:
     before = BASE.replace("scale = 2", "scale = 2\n    other = [1]")
-    assert by_function(before, BASE.replace("scale = 2", "other = [1]\n    scale = 2")) == []
+    (found,) = by_function(before, before.replace(old, new))
+    assert (found.name, found.kind, found.rearranged) == ("attend", "changed", True)
+    assert found.after == found.before == (Lines(7, 15),)
 
 
 def test_one_of_two_alike_is_missed() -> None:

@@ -252,6 +252,8 @@ def _called(found: Function) -> str:
 def _function_why(found: Function, lang: str) -> str:
     if found.kind != "changed":
         return i18n.text(f"diff.function-{found.kind}", lang)
+    if found.rearranged:
+        return i18n.text("diff.rearranged", lang)
     said = []
     for key, names in (("gained", found.gained), ("lost", found.lost)):
         if names:
@@ -276,6 +278,7 @@ def _function_fact(found: Function) -> dict[str, Any]:
         "name": found.name,
         "kind": found.kind,
         "parameters": {"after": found.gained, "before": found.lost},
+        "rearranged": found.rearranged,
         "after": found.after,
         "before": found.before,
     }
