@@ -40,10 +40,11 @@ _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\{?|\"?>)\Z")
 _NO_FILE_AFTER = re.compile(
     r"\s+of\s+(?:the\s+|this\s+|its\s+)?(?:table|output|log|matrix|listing|poem|figure|diff|plot"
     r"|chart|terminal|screen|snippet|block|message|report|tile|score|algorithm)|\s*[、，,]?\s*第?\s*\d+\s*列|\s*(?:公式|文字|诗句|数据|日志|输出)"
+    r"|\s?[:：]\s?(?:[\w./-]+[:：]?\s){0,3}(?:error|warning|syntax|undefined|unexpected|exception)\b"
 )
 _NO_FILE_BEFORE = re.compile(
     r"(?:矩阵|表格|上表|下表|表\s?\d+|图\s?\d+|[Ff]ig(?:ure)?\.?\s?\d+|[Ll]isting\s?\d+|日志|输出|算法\s?\d*|终端|屏幕|诗|地铁|[Mm]atrix|[Tt]able(?:\s\d+)?"
-    r"|[Oo]utput|[Ll]og|[Aa]lgorithm\s?\d*|[Ss]ubway|[Mm]etro|[Pp]oem|[Rr]ow)"
+    r"|[Oo]utput|[Ll]og|[Aa]lgorithm\s?\d*|[Ss]ubway|[Mm]etro|[Pp]oem|[Rr]ow|\b(?:[Yy]our|[Mm]y|[Oo]ur)(?:\s\w+(?:['’]s)?)?|你的\w{0,4}|我的\w{0,4})"
     r"[，,:：]?\s?(?:的|中|里|的第|中第)?\s?\Z"
 )
 _ALSO_SECTION = re.compile(r"[」”\"]?\s?节?\s?(?:与|和|及|、|and|,)\s?")

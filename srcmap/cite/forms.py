@@ -52,8 +52,10 @@ _ZH_BARE = re.compile(rf"(?P<a>{_N})\s?(?:(?:--?|[–—‐‑−－~～]|至|�
 _AND = re.compile(
     rf"\s?(?:,|、|，|and|&|和|与|及|,\s?and)\s?(?:lines?\s?)?{_R}(?!\s?[%°]|\s?(?!and\b|or\b|in\b|of\b)[A-Za-z]{{1,2}}\b)"
 )
-_PAREN = re.compile(rf"\((?P<a>{_N})(?:-(?P<b>{_N}))?\)")
-"""`a.py(12)`, as compilers write it."""
+_PAREN = re.compile(
+    rf"\((?P<a>{_N})(?:-(?P<b>{_N}))?\)|[（【［](?P<c>{_N})\s?[-–—－~～]\s?(?P<d>{_N})[）】］]"
+)
+"""`a.py(12)`, as compilers write it; a range in wide brackets."""
 _ELL = r"(?:(?<![A-Za-z0-9_#./:\-])|(?<=[\s(（`])(?<!\]\()#)"
 """Before `L12`: not a word, and no anchor of a link."""
 _LEADING = re.compile(_LEAD)
@@ -474,7 +476,8 @@ def _ranges_after(text: str, at: int, region: RegionKind | None) -> tuple[tuple[
         return (_range(ell), *more), more[-1][1][1] if more else ell.end()
     paren = _PAREN.match(text, at)
     if paren:
-        return (_range(paren),), paren.end()
+        wide = (paren.span("c"), paren.span("d"))
+        return ((wide if paren["c"] else _range(paren)),), paren.end()
     lead = _LEADING.match(text, at)
     begin = lead.end() if lead else at
     for pattern, read in ((_WORD, _listed), (_ZH, _chinese)):
