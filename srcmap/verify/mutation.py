@@ -39,6 +39,8 @@ _TELLING = {
     *("barrier-over-arrived", "address-overlap", "race", "stale-read"),
 }
 """Findings that no inputs of a sound kernel bring about, unlike loads out of range."""
+_BEFORE = 4
+"""How many statements before a mutant are kept with it."""
 _LONGEST = 12
 """Lines of a place that is still one statement or two; longer ones are whole loops."""
 
@@ -70,6 +72,8 @@ class Mutant(NamedTuple):
     lines: Lines
     following: str = ""
     """The tile operation that comes next in the same block."""
+    preceding: str = ""
+    """The statements before it in the same block, nearest last."""
 
 
 def mutate(
@@ -198,11 +202,12 @@ def mutants(source: str, lines: Lines, concept: str = "") -> Iterator[Mutant]:
         statement = body[place]
         following = _operation(body[place + 1]) if place + 1 < len(body) else ""
         known = _known(statement)
+        before = "; ".join(_known(earlier) for earlier in body[max(0, place - _BEFORE) : place])
         span = Lines(statement.lineno, statement.end_lineno or statement.lineno)
         if _droppable(statement):
-            yield Mutant(_without(source, statement), "drop", known, span, following)
+            yield Mutant(_without(source, statement), "drop", known, span, following, before)
         for change, altered in (*_altered(statement), *_shortened(statement, concept)):
-            yield Mutant(_with(source, statement, altered), change, known, span, following)
+            yield Mutant(_with(source, statement, altered), change, known, span, following, before)
 
 
 def _places(tree: ast.Module, lines: Lines) -> Iterator[tuple[list[ast.stmt], int]]:
@@ -364,6 +369,13 @@ def _is_max_reset(_concept: str, mutant: Mutant) -> bool:
     )
 
 
+def _is_max_kept(concept: str, mutant: Mutant) -> bool:
+    """Joining the old maximum when the reduction already started from it (`clear=False`)."""
+    _, copied, since = mutant.preceding.rpartition("_prev)")
+    kept = bool(copied) and "reduce_max" in since and "clear=False" in since
+    return concept == "row-max" and "_prev[" in mutant.statement and kept and "fill(" not in since
+
+
 def _is_wider_range(concept: str, mutant: Mutant) -> bool:
     """A loop that visits more blocks: those are masked, or lie outside and give 0."""
     return concept in ("loop-range", "window-start", "split-range") and (
@@ -403,6 +415,7 @@ def _is_asynchronous(concept: str, mutant: Mutant) -> bool:
 
 _EQUIVALENT: tuple[tuple[Any, str], ...] = (
     (_is_max_reset, "max-reset"),
+    (_is_max_kept, "max-kept"),
     (_is_wider_range, "wider-range"),
     (_is_row_beyond, "row-beyond"),
     (_is_covered_by_causal, "causal-covers"),

@@ -642,7 +642,7 @@ def mla_paged(rng: Rng) -> Iterator[Check]:
         q, q_pe, kv, k_pe = _steep(_mla_inputs(rng, b, h, s, d, pe), size)
         lengths = np.array([s, 131 if size == 1 else s - 61], np.int32)
         if size == HUGE:
-            k_pe = _first_falls(k_pe, splits)
+            k_pe = k_pe[:, ::-1] if splits == 1 else _first_falls(k_pe, splits)  # last block first
         table = rng.permutation(b * s // page).reshape(b, -1).astype(np.int32)
         cached = []
         for x in (kv, k_pe):
