@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from srcmap.cite.evidence import Concepts, Reading
+from srcmap.cite.concepts import Concepts
+from srcmap.cite.evidence import Reading
 from srcmap.cite.find import Finder
 from srcmap.cite.judge import Judge
 from srcmap.cite.nouns import Judged  # noqa: TC001

@@ -13,10 +13,21 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.compare import norm, without_comment
+from srcmap.cite.concepts import CJK, Concepts
 from srcmap.cite.page import Region
+from srcmap.cite.words import (
+    HAS_CJK,
+    NAME,
+    PROSE_NAME,
+    is_code,
+    is_path,
+    names_of,
+    shown_lines,
+    telling,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from srcmap.cite.nouns import Citation
     from srcmap.cite.page import Block, Page
@@ -33,60 +44,8 @@ _CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 _GROUP = re.compile(r"[`*]{0,2}\s?(?:行\s?)?[(（][^()（）\n]{1,60}[)）]")
 """Brackets right behind a reference say what is there."""
 _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\s*\{(?:\\\w+\s*\{)*)\Z")
-_CJK = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f"
-_LATIN_RUN = re.compile(rf"[^{_CJK}\n|]+(?:\n[^{_CJK}\n|]+)*")
-_HAS_CJK = re.compile(rf"[{_CJK}]")
+_LATIN_RUN = re.compile(rf"[^{CJK}\n|]+(?:\n[^{CJK}\n|]+)*")
 _QUOTED = re.compile(r"“([^”]{6,400})”|「([^」]{4,400})」|\"([^\"\n]{12,400})\"|『([^』]{4,400})』")
-_NAME = re.compile(
-    r"(?<![A-Za-z0-9_])(?:[A-Za-z_]\w*(?:\.|::))*[A-Za-z_][A-Za-z0-9_]*(?:\(\))?"
-    r"|(?<![\w.])\d+e\d+|\d+\.\d{4,}"
-)
-_PROSE_NAME = re.compile(
-    r"(?<![A-Za-z0-9_])(?:[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|::)[A-Za-z_][A-Za-z0-9_]*)+(?:\(\))?"
-    r"|[A-Za-z0-9]*_[A-Za-z0-9_]*(?:\(\))?|[A-Za-z][A-Za-z0-9]*\(\)|[a-z]+[A-Z][A-Za-z0-9_]*"
-    r"|[A-Z][a-z]+[A-Z][A-Za-z0-9_]*)|(?<![\w.])\d+e\d+|\d+\.\d{4,}"
-)
-_NUMBER = re.compile(r"v?\d[\d.]*|_+")
-_CODE_LINE = re.compile(
-    r"\s*(?:(?:for|if|elif|else|with|def|return|class|import|from|while|assert|try)\b"
-    r".*[:(=,)]"
-    r"|@\w|#(?!\s*\d)|//|[)\]}]+[,;:]?\s*(?:#.*)?$|\.{3}\s*$|…\s*$"
-    r"|[\w.\[\], :\"'()*/+-]+?\s*[-+*/|&@%]?=(?!=)\s*\S|[\w.:<>]+\(.*[,;()\]\\{]\s*(?:(?:#|//).*)?$"
-    r"|(?:else|if)\s)"
-)
-_STOP = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "with",
-        "from",
-        "this",
-        "that",
-        "line",
-        "lines",
-        "see",
-        "are",
-        "not",
-        "file",
-        "code",
-        "example",
-        "examples",
-        "in",
-        "of",
-        "to",
-        "is",
-        "self",
-        "None",
-        "True",
-        "False",
-        "int",
-        "float",
-        "str",
-        "e.g",
-        "i.e",
-    ]
-)
 
 
 _EDGES = re.compile(
@@ -169,111 +128,6 @@ class Spot(NamedTuple):
     begins: bool
 
 
-class Concepts:
-    """The names by which a document may call a concept, in both languages."""
-
-    def __init__(self, names: Mapping[str, Iterable[str]]) -> None:
-        found: dict[str, str] = {}
-        for concept, said in names.items():
-            for name in (*said, *_ALSO_CALLED.get(concept, ())):
-                if _is_telling(name):
-                    found.setdefault(_folded(name), concept)
-        self._ids = sorted(found.items(), key=lambda item: -len(item[0]))
-        exact = [re.escape(concept) for concept in names if "-" in concept]
-        self._exact = re.compile(rf"(?<![\w-])(?:{'|'.join(exact)})(?![\w-])" if exact else r"(?!)")
-        self._common = [
-            (name.casefold(), concept)
-            for concept, said in names.items()
-            for name in said
-            if not _is_telling(name) and name.casefold() not in _TOO_COMMON
-        ]
-        self.names = {concept: tuple(said) for concept, said in names.items()}
-
-    def named(self, text: str) -> list[str]:
-        """List the concepts that a text names, in order."""
-        return list(dict.fromkeys(concept for _, concept in self.mentions(text)))
-
-    def hinted(self, text: str) -> list[str]:
-        """List the concepts whose name is a common word that stands in a text."""
-        lower = text.casefold().replace("normalization", "normalisation")
-        return [concept for name, concept in self._common if name in lower]
-
-    def mentions(self, text: str) -> list[tuple[int, str]]:
-        """List the concepts that a text names, and where, in order; a longer name wins."""
-        folded = _folded(text)
-        hits = [
-            (at, at + len(name), concept)
-            for name, concept in self._ids
-            if name in folded
-            for at in _occurrences(folded, name)
-        ]
-        found = [(m.start(), m[0]) for m in self._exact.finditer(text)]
-        if hits:
-            found.extend(_unfolded(text, hits))
-        return sorted(found)
-
-
-def _occurrences(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
-
-
-def _unfolded(text: str, hits: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, str]]:
-    """Give the places of hits in the text itself, those that are whole words."""
-    places = [at for at, char in enumerate(text) if char not in _FOLDED_AWAY]
-    taken: list[tuple[int, int]] = []
-    for first, last, concept in hits:
-        if any(a < last and first < b for a, b in taken):
-            continue
-        start, end = places[first], places[last - 1] + 1
-        if _is_whole(text, start, end):
-            taken.append((first, last))
-            yield start, concept
-
-
-def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether Latin letters at either end are the ends of words; a plural is one too."""
-    if re.match(r"[A-Za-z0-9_]", text[start]) and re.match(
-        r"[A-Za-z0-9_]", text[start - 1 : start]
-    ):
-        return False
-    if not re.match(r"[A-Za-z0-9_]", text[end - 1]):
-        return True
-    return re.match(r"(?:s|es)?(?![A-Za-z0-9_])", text[end : end + 3]) is not None
-
-
-_TOO_COMMON = frozenset({"combine", "概率", "probability"})
-_ALSO_CALLED = {
-    "combine": ("combine 段", "combine 阶段", "combine 内核", "combine stage"),
-    "check-inf": ("check_inf",),
-    "kv-loop": ("loop over the keys", "KV loop", "KV 循环"),
-    "causal-mask": ("causal masking", "causal 掩码", "因果掩码"),
-    "window-mask": ("sliding window mask", "滑动窗口 mask"),
-    "rescale-factor": ("rescaling factor", "重缩放因子"),
-    "row-max": ("row maximum", "行最大值"),
-}
-
-
-def _is_telling(name: str) -> bool:
-    """Whether naming it is no accident: 概率 and "probability" are words of every sentence."""
-    latin = re.findall(r"[A-Za-z_]+", name)
-    wide = len(re.findall(rf"[{_CJK}]", name))
-    return wide >= 4 or (wide >= 1 and bool(latin)) or len(latin) >= 2 or "_" in name
-
-
-_FOLDED_AWAY = frozenset(" \t\r\n`-\u3000")
-_FOLD = dict.fromkeys(map(ord, _FOLDED_AWAY))
-
-
-def _folded(text: str) -> str:
-    """Text without what may stand between the words of a name, in lower case."""
-    kept = text.translate(_FOLD)
-    lower = kept.lower()
-    return lower if len(lower) == len(kept) else kept
-
-
 class Reading:
     """Takes the evidence for the citations of one page."""
 
@@ -298,7 +152,7 @@ class Reading:
         group = _GROUP.match(self._text, start, label[0])
         before = (min(max(first, group.end() if group and start else start), label[0]), label[0])
         after = self._after(citation, before, last)
-        if citation.same and _telling(self._text[slice(*after)]) and self._opens(citation):
+        if citation.same and telling(self._text[slice(*after)]) and self._opens(citation):
             before = (citation.at[0], citation.at[0])
         if self._in_comment(citation) or citation.rule == "comment":
             line = self._line_of(citation.at[0])
@@ -313,7 +167,7 @@ class Reading:
         group = _GROUP.match(self._text, at, edge)
         if group:
             return (at, group.end())
-        shared = edge < last and _telling(self._text[slice(*before)])
+        shared = edge < last and telling(self._text[slice(*before)])
         if not citation.same and (shared or _CLOSED.match(self._text, at)):
             return (at, at)
         return (at, max(at, min(last, edge)))
@@ -334,7 +188,7 @@ class Reading:
         """Yield quoted code, then what the sentence quotes, then prose."""
         yield from self._code_quotes(citation)
         yield from self._inline(spot.before[0], citation.at[0], near=True)
-        near = not _telling(self._text[slice(*spot.before)])
+        near = not telling(self._text[slice(*spot.before)])
         yield from self._inline(*spot.after, near=near)
         yield from self._prose(citation)
 
@@ -410,7 +264,7 @@ class Reading:
             if block.last < low:
                 break
             following = self._text[slice(*self._line_of(block.last + 1))]
-            if block.kind == "heading" and not _is_code(following):
+            if block.kind == "heading" and not is_code(following):
                 low = block.last
                 break
         return (low, citation.at[0])
@@ -445,7 +299,7 @@ class Reading:
         first, _ = self._line_of(citation.at[0])
         head = self._text[first : citation.at[0]]
         mark = re.search(r"(?:#|//|←)[^#]*\Z", head)
-        return mark is not None and bool(head[: mark.start()].strip()) and _is_code(head)
+        return mark is not None and bool(head[: mark.start()].strip()) and is_code(head)
 
     def _own_line(self, citation: Citation) -> list[Quote]:
         first, last = self._line_of(citation.at[0])
@@ -457,7 +311,7 @@ class Reading:
         while at > 0 and len(above) < min(count, 40):
             begin = self._text.rfind("\n", 0, at) + 1
             line = self._text[begin:at]
-            if not _is_code(line) or re.search(r"(?:line|第)\s?\d+", line):
+            if not is_code(line) or re.search(r"(?:line|第)\s?\d+", line):
                 break
             above.insert(0, without_comment(line))
             at = begin - 1
@@ -486,7 +340,7 @@ class Reading:
             block = self._page.blocks[back] if self._page.blocks else None
             if block and block.last <= citation.at[0]:
                 if block.kind == "fence" and not self._text[block.last : first].strip("`~ \r\n\t>"):
-                    return _shown(self._text[block.first : block.last])
+                    return shown_lines(self._text[block.first : block.last])
                 if block.kind == "fence":
                     break
         found: list[str] = []
@@ -496,7 +350,7 @@ class Reading:
             line = self._text[begin:at].rstrip("\r")
             if not line.strip() and found:
                 break
-            if line.strip() and not _is_code(line):
+            if line.strip() and not is_code(line):
                 break
             if line.strip():
                 found.insert(0, line)
@@ -517,7 +371,7 @@ class Reading:
         while at < len(self._text) and len(found) < 60:
             _, stop = self._line_of(at)
             line = self._text[at:stop].rstrip("\r")
-            if not line.strip() or not _is_code(line):
+            if not line.strip() or not is_code(line):
                 break
             found.append(line)
             at = stop + 1
@@ -533,7 +387,7 @@ class Reading:
         if self._claimed(behind.end() if behind else closing + 1):
             return [], False
         closes = self._text[citation.at[1] : block.last].rstrip()
-        return _shown(self._text[fence.first : fence.last]), closes.endswith((":", "："))
+        return shown_lines(self._text[fence.first : fence.last]), closes.endswith((":", "："))
 
     def _claimed(self, at: int) -> bool:
         """Whether a reference that begins the next line is the one that code above belongs to."""
@@ -551,12 +405,12 @@ class Reading:
         text = self._text[first:last]
         spans = self._codes(first, last)
         for *_, body in reversed(spans):
-            if len(norm(body)) >= 8 and re.search(r"[=(\[+*/<>-]|\s", body) and not _is_path(body):
+            if len(norm(body)) >= 8 and re.search(r"[=(\[+*/<>-]|\s", body) and not is_path(body):
                 yield Quote((body,), near)
         for match in _QUOTED.finditer(text):
             body = next(group for group in match.groups() if group)
             yield Quote((body,), near, prose=True)
-        if not spans and _HAS_CJK.search(text):
+        if not spans and HAS_CJK.search(text):
             for match in _LATIN_RUN.finditer(text):
                 body = match[0].strip(" ()[]:;,.")
                 if len(norm(body)) >= 9 and re.search(r"[=(\[<>]", body):
@@ -593,7 +447,7 @@ class Reading:
         if first > 1 and self._begins(citation):
             above, stop = self._line_of(first - 2)
             line = self._text[above:stop].lstrip(" \t>-*").rstrip()
-            if _HAS_CJK.search(line) and len(norm(line)) >= 8:
+            if HAS_CJK.search(line) and len(norm(line)) >= 8:
                 yield Quote((line,), near=False, prose=True)
 
     def _cut_places(self, body: str, base: int) -> str:
@@ -636,10 +490,10 @@ class Reading:
         at = 0
         for region in [*self._page.regions, Region(len(self._text), len(self._text), "skip")]:
             if region.kind in ("fence", "skip") and region.first >= at:
-                found.update(_names_of(_PROSE_NAME, self._text, at, region.first))
+                found.update(names_of(PROSE_NAME, self._text, at, region.first))
                 at = region.last
         for first, last, _ in self._codes(0, len(self._text)):
-            found.update(_names_of(_NAME, self._text, first, last))
+            found.update(names_of(NAME, self._text, first, last))
         places = [at for at in sorted(found) if not self._is_cited(at)]
         return (places, [found[place] for place in places])
 
@@ -689,35 +543,3 @@ class Reading:
             if not all(re.fullmatch(r":?-*:?", cell) for cell in cells):
                 found.append(tuple(cell for cell in cells if cell))
         return tuple(found[:12])
-
-
-def _names_of(
-    pattern: re.Pattern[str], text: str, first: int, last: int
-) -> Iterator[tuple[int, str]]:
-    for match in pattern.finditer(text, first, last):
-        name = match[0].removesuffix("()")
-        if len(name) > 1 and name not in _STOP and not _NUMBER.fullmatch(name):
-            yield match.start(), name
-
-
-def _telling(text: str) -> bool:
-    """Whether text says anything: more than brackets and a word or two."""
-    return len(re.sub(r"[\W_]|见|同文件|see|same file", "", text)) >= 4
-
-
-def _shown(text: str) -> list[str]:
-    return [line for line in text.strip("\n").split("\n") if line.strip()]
-
-
-def _is_code(line: str) -> bool:
-    """Whether a line of flattened text is code: nothing Chinese but in a comment."""
-    head = re.split(r"#|//|←", line, maxsplit=1)[0]
-    if _HAS_CJK.search(head) or line.lstrip().startswith(("|", "- ", "> ", "* ")):
-        return False
-    return _CODE_LINE.match(line) is not None
-
-
-def _is_path(text: str) -> bool:
-    return (
-        re.search(r"\.\w{1,5}(?:[:#]\S*)?\Z", text.strip()) is not None and " " not in text.strip()
-    )

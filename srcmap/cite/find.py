@@ -17,7 +17,7 @@ from srcmap.model import Lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from srcmap.cite.forms import Range
+    from srcmap.cite.numbers import Range
     from srcmap.cite.page import Page
     from srcmap.cite.shelf import Shelf
 

@@ -9,14 +9,29 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from srcmap.cite.numbers import (
+    CLOSE,
+    WORD,
+    WRAP,
+    ZH,
+    ZH_BARE,
+    N,
+    R,
+    Range,
+    Span,
+    between_lines,
+    chinese_ranges,
+    listed_ranges,
+    more_ranges,
+    range_of,
+    ranges_after,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from srcmap.cite.page import Page, RegionKind
 
-Span = tuple[int, int]
-Range = tuple[Span, Span]
-"""The places of the first and of the last number of a range; the same place twice for one line."""
 
 EXTENSIONS = (
     "py|pyi|pyx|ipynb|cc|cpp|cxx|hpp|hxx|cuh|cu|c|h|inl|inc|md|markdown|mdx|rst|txt|toml|yaml|yml"
@@ -25,40 +40,9 @@ EXTENSIONS = (
 )
 _CHAR = r"(?:[A-Za-z0-9_.+@~%\-]|\\_)"
 _NOT_AFTER = r"(?<![A-Za-z0-9_.+@~%/\\\-])"
-_N = r"\d{1,7}"
-_END = r"(?![\d_A-Za-z]|\.\d|[-–—/]\d)"
-_DASH = r"(?:\s?(?:--?|[–—‐‑−－~～]|至|到)\s?|\.{2,3}|\s+to\s+|\s+through\s+)"
-_R = rf"(?P<a>{_N})(?:{_DASH}L?(?P<b>{_N}))?{_END}"
-_CLOSE = r"[`*\"'\]”’』》〉}]{0,4}"
-_WRAP = r"(?:\r?\n[ \t>#*]*)?"
 
-_COLON = re.compile(rf"{_CLOSE}[ \t]?{_WRAP}(?P<mark>:[ \t]?{_WRAP}|：)L?{_R}(?::\d+{_END})?")
-_MORE = re.compile(rf"(?:,|、|，|;)(?P<space>[ \t]?(?:and[ \t])?)L?{_R}")
-_HASH = re.compile(rf"(?:\?plain=1)?#L?(?P<a>{_N})(?:C\d+)?(?:-L?(?P<b>{_N})(?:C\d+)?)?(?![\w])")
-_LEAD = (
-    rf"{_CLOSE}\s?[,，]?\s?[(（\[]?\s?(?:at|on|in|around|near|里的|中的|里|中|的|在)?\s?(?:the\s)?"
-)
-_L = re.compile(
-    rf"{_CLOSE}(?:[,，]?\s|[ \t]?[(（\[]|:)\s?#?L(?P<a>{_N})(?:C\d+)?"
-    rf"(?:\s?(?:--?|[–—])\s?L?(?P<b>{_N})(?:C\d+)?)?(?![\w])"
-)
-_WORD = re.compile(rf"(?:lines?|Lines?|LINES?|ll?\.|行)[ \t~]*{_WRAP}{_R}")
-_ZH = re.compile(
-    rf"第\s?{_WRAP}(?P<a>{_N})\s?(?:行\s?(?:--?|[–—－~～]|至|到)\s?第?\s?(?P<c>{_N})\s?行"
-    rf"|(?:(?:--?|[–—‐‑−－~～]|至|到)\s?第?\s?(?P<b>{_N}))?(?P<list>(?:\s?[、,，和与及]\s?{_N}"
-    rf"(?:\s?[-–—]\s?{_N})?)*)\s?行)"
-)
-_ZH_BARE = re.compile(rf"(?P<a>{_N})\s?(?:(?:--?|[–—‐‑−－~～]|至|到)\s?(?P<b>{_N}))?\s?行(?!业|列)")
-_AND = re.compile(
-    rf"\s?(?:,|、|，|and|&|和|与|及|,\s?and)\s?(?:lines?\s?)?{_R}(?!\s?[%°]|\s?(?!and\b|or\b|in\b|of\b)[A-Za-z]{{1,2}}\b)"
-)
-_PAREN = re.compile(
-    rf"\((?P<a>{_N})(?:-(?P<b>{_N}))?\)|[（【［](?P<c>{_N})\s?[-–—－~～]\s?(?P<d>{_N})[）】］]"
-)
-"""`a.py(12)`, as compilers write it; a range in wide brackets."""
 _ELL = r"(?:(?<![A-Za-z0-9_#./:\-])|(?<=[\s(（`])(?<!\]\()#)"
 """Before `L12`: not a word, and no anchor of a link."""
-_LEADING = re.compile(_LEAD)
 
 SAME = re.compile(
     r"(?:同一?(?:份|个)?文件|该文件|此文件|同上|(?:[Tt]he )?[Ss]ame file|[Ii]bid\.?|上述文件"
@@ -66,7 +50,7 @@ SAME = re.compile(
 )
 _HERE = (
     r"(?:同一?(?:份|个)?文件|该文件|此文件|上述文件|同上)[，,:：]?\s?(?:的|中|里)?\s?"
-    rf"(?={_N}[^\n]{{0,12}}?行)"
+    rf"(?={N}[^\n]{{0,12}}?行)"
 )
 _SECTION_NUMBER = r"\d+(?:\.\d+)*"
 _SECTION = re.compile(
@@ -74,9 +58,9 @@ _SECTION = re.compile(
     rf"|第\s?(?P<z>{_SECTION_NUMBER}|[一二三四五六七八九十]+)\s?节"
     rf"|(?<![\d.])(?P<n>\d+(?:\.\d+)+)\s?(?:小)?节"
 )
-_SECTION_AFTER = re.compile(rf"{_CLOSE}[,，]?\s*(?:的|中|里)?\s?[(（]?\s?(?:{_SECTION.pattern})")
+_SECTION_AFTER = re.compile(rf"{CLOSE}[,，]?\s*(?:的|中|里)?\s?[(（]?\s?(?:{_SECTION.pattern})")
 _TITLE_AFTER = re.compile(
-    rf"{_CLOSE}\s?[,，]?\s?(?:的|中|里)?\s?[「“\"](?P<t>{_SECTION_NUMBER}[\s、.][^」”\"\n]{{1,60}})[」”\"]"
+    rf"{CLOSE}\s?[,，]?\s?(?:的|中|里)?\s?[「“\"](?P<t>{_SECTION_NUMBER}[\s、.][^」”\"\n]{{1,60}})[」”\"]"
 )
 _TITLE_HERE = re.compile(rf"[「“\"]?(?P<t>{_SECTION_NUMBER}[\s、.][^」”\"\n]{{1,60}})[」”\"]")
 _OPEN = r"(?:\\(?:path|texttt|url|nolinkurl|lstinline|verb)\*?[{|!+]|:\w+:`|[`*\"\[<]{0,3})"
@@ -127,11 +111,11 @@ class Reader:
             rf"(?P<bare>{_NOT_AFTER}(?:{'|'.join(bare)})(?=[:#]L?\d))" if bare else "",
             rf"(?P<path>{_NOT_AFTER}(?:{_CHAR}*/(?:{_CHAR}|/)*"  # noqa: ISC004
             rf"|{_CHAR}*[A-Za-z0-9_]\.(?:{EXTENSIONS})(?![A-Za-z0-9_]|\.[A-Za-z0-9])))",
-            rf"(?P<lines>(?<![A-Za-z-])(?:(?:[Ll]ines?|LINES?)[ \t~]*{_WRAP}|ll?\.[ \t]+)(?=\d))",
+            rf"(?P<lines>(?<![A-Za-z-])(?:(?:[Ll]ines?|LINES?)[ \t~]*{WRAP}|ll?\.[ \t]+)(?=\d))",
             rf"(?P<here>{_HERE})",
             r"(?P<zh>第(?=\s?(?:\r?\n[ \t>#*]*)?\d[^\n]{0,30}?行))",
             r"(?P<colon>(?<![\w:\])}}.'\"])[:：](?=L?\d))",
-            rf"(?P<ell>{_ELL}L(?={_N}(?![A-Za-z0-9_.])))",
+            rf"(?P<ell>{_ELL}L(?={N}(?![A-Za-z0-9_.])))",
             rf"(?P<section>{_SECTION.pattern.replace('?P<', '?P<s_')})",
             rf"(?P<alias>(?:{_any(aliases)})(?=\s?(?:的|中|里)?\s?(?:第|§|\d|[Ss]ec)))"
             if aliases
@@ -207,7 +191,7 @@ class Reader:
         hash_at = text.find("#", first, last)
         ranges: tuple[Range, ...] = ()
         if hash_at >= 0:
-            lines = re.compile(rf"#L?(?:ines-)?({_N})(?:C\d+)?(?:[-:]L?({_N})(?:C\d+)?)?\Z")
+            lines = re.compile(rf"#L?(?:ines-)?({N})(?:C\d+)?(?:[-:]L?({N})(?:C\d+)?)?\Z")
             found = lines.match(text, hash_at, last)
             if found:
                 one = found.span(1)
@@ -246,7 +230,7 @@ class Reader:
     def _with_place(self, page: Page, first: int, last: int, region: RegionKind | None) -> Mention:
         text = page.text
         also = _in_also(text, first)
-        ranges, end = _ranges_after(text, last, region)
+        ranges, end = ranges_after(text, last, region)
         if ranges:
             behind = (
                 _SECTION_AFTER.match(text, end) if _DOCUMENT.search(text, first, last) else None
@@ -270,40 +254,42 @@ class Reader:
     def _lines(
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
     ) -> Mention | None:
-        found = _WORD.match(page.text, match.start())
+        found = WORD.match(page.text, match.start())
         if found is None:
             return None
-        ranges = _between(page.text, found) or _listed(page.text, found)
+        ranges = between_lines(page.text, found) or listed_ranges(page.text, found)
         return self._of_file(page, match.start(), ranges, region, last_end)
 
     def _zh(
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
     ) -> Mention | None:
-        found = _ZH.match(page.text, match.start())
+        found = ZH.match(page.text, match.start())
         if found is None:
             return None
-        return self._of_file(page, match.start(), _chinese(page.text, found), region, last_end)
+        return self._of_file(
+            page, match.start(), chinese_ranges(page.text, found), region, last_end
+        )
 
     def _here(
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
     ) -> Mention | None:
         """Read 同文件 62-84 行: the number needs no 第 behind such a word."""
-        found = _ZH_BARE.match(page.text, match.end())
+        found = ZH_BARE.match(page.text, match.end())
         if found is None:
             return None
-        return self._of_file(page, match.end(), (_range(found),), region, last_end)
+        return self._of_file(page, match.end(), (range_of(found),), region, last_end)
 
     def _ell(
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
     ) -> Mention | None:
         pattern = re.compile(
-            rf"#?L(?P<a>{_N})(?:C\d+)?(?:\s?[-–—]\s?L?(?P<b>{_N})(?:C\d+)?)?(?!\w|\.\d)"
+            rf"#?L(?P<a>{N})(?:C\d+)?(?:\s?[-–—]\s?L?(?P<b>{N})(?:C\d+)?)?(?!\w|\.\d)"
         )
         found = pattern.match(page.text, match.start())
         same = _after_same(page.text, match.start())
         if found is None or not (same or found["b"] or len(found["a"]) > 1):
             return None
-        ranges = (_range(found),)
+        ranges = (range_of(found),)
         joined = _is_joined(page.text, last_end, match.start())
         end = ranges[-1][1][1]
         return Mention("lines", match.start(), end, None, ranges, region=region,
@@ -313,7 +299,7 @@ class Reader:
         self, page: Page, match: re.Match[str], region: RegionKind | None, last_end: int
     ) -> Mention | None:
         text, first = page.text, match.start()
-        found = re.compile(rf"[:：]L?{_R}").match(text, first)
+        found = re.compile(rf"[:：]L?{R}").match(text, first)
         if found is None:
             return None
         same = _after_same(text, first)
@@ -332,7 +318,7 @@ class Reader:
         pointed = _POINTING.search(text, max(first - 12, 0), first) is not None
         if not (same or joined or alone or bracketed or pointed):
             return None
-        ranges = (_range(found), *_more(text, found.end(), region))
+        ranges = (range_of(found), *more_ranges(text, found.end(), region))
         return Mention("lines", first, ranges[0][1][1] if len(ranges) == 1 else ranges[-1][1][1],
                        None, ranges, region=region, same=same, joined=joined)  # fmt: skip
 
@@ -454,145 +440,3 @@ def _is_joined(text: str, last_end: int, at: int) -> bool:
         return False
     between = text[last_end:at]
     return bool(_JOIN.match(between)) and between.strip("`* \t\r\n") != ""
-
-
-def _range(match: re.Match[str]) -> Range:
-    one = match.span("a")
-    return (one, match.span("b") if match["b"] else one)
-
-
-def _ranges_after(text: str, at: int, region: RegionKind | None) -> tuple[tuple[Range, ...], int]:
-    """Read the lines that are written behind a path, and where the reference ends."""
-    hashed = _HASH.match(text, at)
-    if hashed and "L" in hashed[0]:
-        return (_range(hashed),), hashed.end()
-    colon = _COLON.match(text, at)
-    if colon and _is_place(text, colon, region):
-        more = _more(text, colon.end(), region)
-        return (_range(colon), *more), more[-1][1][1] if more else colon.end()
-    ell = _L.match(text, at)
-    if ell:
-        more = tuple(_ells(text, ell.end()))
-        return (_range(ell), *more), more[-1][1][1] if more else ell.end()
-    paren = _PAREN.match(text, at)
-    if paren:
-        wide = (paren.span("c"), paren.span("d"))
-        return ((wide if paren["c"] else _range(paren)),), paren.end()
-    lead = _LEADING.match(text, at)
-    begin = lead.end() if lead else at
-    for pattern, read in ((_WORD, _listed), (_ZH, _chinese)):
-        found = pattern.match(text, begin)
-        if found and not found[0].startswith("行"):
-            ranges = read(text, found)
-            return ranges, ranges[-1][1][1]
-    bare = _ZH_BARE.match(text, begin)
-    if bare and begin > at:
-        ranges = (_range(bare),)
-        return ranges, ranges[-1][1][1]
-    cell = _cell_after(text, at)
-    return ((_range(cell),), cell.end("b" if cell["b"] else "a")) if cell else ((), at)
-
-
-_CELL = re.compile(
-    rf"[^|&\n]{{0,40}}[|&][ \t]*[`*:L]{{0,3}}{_R}[`*]{{0,2}}[ \t]*(?=[|&]|\\\\|\r?\n)"
-)
-_LINES_HEAD = re.compile(
-    r"[`* ]*(?:lines?|line numbers?|行号?|行数|行范围|行区间)[`* ]*", re.IGNORECASE
-)
-
-
-def _cell_after(text: str, at: int) -> re.Match[str] | None:
-    """Read the next cell of a table row, when its column is headed "lines"."""
-    cell = _CELL.match(text, at)
-    if cell is None:
-        return None
-    first = text.rfind("\n", 0, at) + 1
-    column = len(re.findall(r"[|&]", text[first : cell.start("a")]))
-    while first > 0:
-        above = text.rfind("\n", 0, first - 1) + 1
-        cells = re.split(r"[|&]|\\\\", text[above : first - 1])
-        if len(cells) == 1 and not text[above:first].strip().startswith("\\"):
-            return None
-        if column < len(cells) and _LINES_HEAD.fullmatch(cells[column].strip()):
-            return cell
-        first = above
-    return None
-
-
-def _ells(text: str, at: int) -> Iterator[Range]:
-    more = re.compile(rf"\s?(?:,|、|and|和|与)\s?L(?P<a>{_N})(?:\s?[-–—]\s?L?(?P<b>{_N}))?(?!\w)")
-    while match := more.match(text, at):
-        yield _range(match)
-        at = match.end()
-
-
-_UNIT = re.compile(r"\s?(?:个|条|种|次|段|项|处|步|类|张|份|位|字|倍|年|月|日|%|％|[A-Za-z])")
-
-
-def _is_place(text: str, match: re.Match[str], region: RegionKind | None) -> bool:
-    """Whether a number behind a colon is a line: `a.py: 12 files` is a sentence."""
-    mark = match["mark"]
-    if len(mark) > 1 and region != "code":
-        return "\n" in mark and match["b"] is not None
-    return not (mark == "：" and _UNIT.match(text, match.end()))
-
-
-def _more(text: str, at: int, region: RegionKind | None) -> tuple[Range, ...]:
-    """Read the ranges behind the first: `:19-24,50-52`."""
-    found: list[Range] = []
-    while match := _MORE.match(text, at):
-        spoken = "and" in match["space"] and not re.match(r"\s?[A-Za-z]", text[match.end() :][:3])
-        listed = _goes_on(text, at, match)
-        sure = not match["space"] or region == "code" or match["b"] or spoken or listed
-        if not sure or (not listed and _UNIT.match(text, match.end())):
-            break
-        found.append(_range(match))
-        at = match.end()
-    return tuple(found)
-
-
-_LISTED = re.compile(
-    r"[`\"'*]{0,3}(?:\s*\Z|[ \t]*\r?\n|[)）\]】|。，、；]|[,.;](?=\s|\Z)"
-    r"|[ \t]+(?:as|and|are|is|in|of|for|to|on|or|where|with|when|which)\b)"
-)
-"""What may follow a number that is one more line, and no count of something."""
-
-
-def _goes_on(text: str, at: int, match: re.Match[str]) -> bool:
-    """Whether `a.py:68, 71` goes on: the numbers ascend, and no noun follows."""
-    before = re.search(r"\d+\Z", text[max(at - 8, 0) : at])
-    ascends = before is not None and int(before[0]) < int(match["a"])
-    return ascends and _LISTED.match(text, match.end()) is not None
-
-
-def _between(text: str, match: re.Match[str]) -> tuple[Range, ...]:
-    """Read `between lines 67 and 78`: one range."""
-    if match["b"] or not re.search(
-        r"\b[Bb]etween\s\Z", text[max(match.start() - 9, 0) : match.start()]
-    ):
-        return ()
-    other = re.compile(rf"\s+and\s+({_N}){_END}").match(text, match.end())
-    return ((match.span("a"), other.span(1)),) if other else ()
-
-
-def _listed(text: str, match: re.Match[str]) -> tuple[Range, ...]:
-    """Read `lines 12, 15 and 20-30`."""
-    found, at = [_range(match)], match.end()
-    plural = "ines" in match[0] or "INES" in match[0]
-    while plural and (more := _AND.match(text, at)):
-        found.append(_range(more))
-        at = more.end()
-    return tuple(found)
-
-
-def _chinese(text: str, match: re.Match[str]) -> tuple[Range, ...]:
-    """Read 第 12、15–20 行, and 第 3 行到第 5 行."""
-    one = match.span("a")
-    if match["c"]:
-        return ((one, match.span("c")),)
-    found: list[Range] = [(one, match.span("b") if match["b"] else one)]
-    first, last = match.span("list")
-    for more in re.compile(rf"({_N})(?:\s?[-–—]\s?({_N}))?").finditer(text, first, last):
-        start = more.span(1)
-        found.append((start, more.span(2) if more[2] else start))
-    return tuple(found)

@@ -7,10 +7,20 @@ the document claims about it is for people to judge.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from srcmap.cite.compare import norm
 from srcmap.cite.find import with_target
+from srcmap.cite.findings import (
+    SHOWN,
+    Finding,
+    by_digest,
+    by_names,
+    by_quotes,
+    by_rows,
+    is_exact,
+    is_sure,
+)
 from srcmap.cite.nouns import Candidate, Judged
 from srcmap.model import Lines, Note
 
@@ -18,23 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from srcmap.cite.compare import FileText
-    from srcmap.cite.evidence import Concepts, Evidence, Quote
+    from srcmap.cite.concepts import Concepts
+    from srcmap.cite.evidence import Evidence
     from srcmap.cite.nouns import Citation, Place, Verdict
     from srcmap.cite.shelf import Shelf, Tree
     from srcmap.mapfile import Entry
-
-_TELLING = 14
-"""Quoted text shorter than this, found elsewhere, proves nothing."""
-_SHOWN = 5
-"""How many candidates are given."""
-
-
-class Finding(NamedTuple):
-    """What comparing said: whether the place agrees, and where the right one is."""
-
-    agrees: bool
-    reason: Note
-    candidates: tuple[Candidate, ...] = ()
 
 
 class Judge:
@@ -143,9 +141,9 @@ class Judge:
         candidates = tuple(
             Candidate(path=p.path, repo=p.repo, lines=citation.target.lines,
                       why=Note(why))
-            for p in citation.options[:_SHOWN]
+            for p in citation.options[:SHOWN]
         )  # fmt: skip
-        names = ", ".join(f"{p.repo}:{p.path}" for p in citation.options[:_SHOWN])
+        names = ", ".join(f"{p.repo}:{p.path}" for p in citation.options[:SHOWN])
         reason = Note(
             "cite.reason.ambiguous", {"count": str(len(citation.options)), "names": names}
         )
@@ -165,7 +163,7 @@ class Judge:
         reason = Note(key, {"path": path, "pin": at})
         return Judged(document=document, citation=citation, verdict="no-such-file",
                       judged_at=tree.label if tree else None, reason=reason, flags=flags,
-                      candidates=found[:_SHOWN], warnings=advice)  # fmt: skip
+                      candidates=found[:SHOWN], warnings=advice)  # fmt: skip
 
     def _elsewhere(  # noqa: C901
         self, path: str, place: Place | None, tree: Tree | None, lines: Lines | None
@@ -233,13 +231,13 @@ class Judge:
             return self._whole(base, tree, path, text, evidence, place)
         if lines.last > text.size:
             moved = tuple(self._moved(citation, tree, path, text, digest))
-            right = (*moved, *self._right(tree, path, text, evidence, place))[:_SHOWN]
+            right = (*moved, *self._right(tree, path, text, evidence, place))[:SHOWN]
             reason = Note("cite.reason.out-of-range",
                           {"lines": str(lines), "size": str(text.size), "path": path})  # fmt: skip
             return _with(base, verdict="out-of-range", reason=reason, candidates=right)
         if text.blank(lines):
             moved = tuple(self._moved(citation, tree, path, text, digest))
-            right = (*moved, *self._right(tree, path, text, evidence, place))[:_SHOWN]
+            right = (*moved, *self._right(tree, path, text, evidence, place))[:SHOWN]
             return _with(base, verdict="blank", reason=Note("cite.reason.blank"), candidates=right)
         base = _with(base, digest=text.digest(lines))
         digest = digest or self._as_named(citation, tree, path)
@@ -249,7 +247,7 @@ class Judge:
         if found.agrees:
             return _with(base, verdict="ok", reason=found.reason)
         right = found.candidates or self._right(tree, path, text, evidence, place)
-        return _with(base, verdict="off", reason=found.reason, candidates=right[:_SHOWN])
+        return _with(base, verdict="off", reason=found.reason, candidates=right[:SHOWN])
 
     def _as_named(self, citation: Citation, tree: Tree, path: str) -> str | None:
         """Give the digest of the lines at the pin that is named, when judged at another."""
@@ -272,7 +270,7 @@ class Judge:
             if re.match(rf"{re.escape(head)}(?!\d)", title)
         ]
         reason = Note("cite.reason.no-section", {"section": section, "path": path})
-        return _with(base, verdict="out-of-range", reason=reason, candidates=tuple(near[:_SHOWN]))
+        return _with(base, verdict="out-of-range", reason=reason, candidates=tuple(near[:SHOWN]))
 
     def _whole(
         self, base: Judged, tree: Tree, path: str, text: FileText, evidence: Evidence,
@@ -316,7 +314,7 @@ class Judge:
             return Finding(False, reason, (right,))
         found = self._compare(tree, path, text, lines, evidence)
         if digest and (found is None or found.agrees):
-            return _by_digest(path, text, lines, digest) if found is None else found
+            return by_digest(path, text, lines, digest) if found is None else found
         if found is None and place is not None:
             return Finding(True, Note("cite.reason.in-section"))
         return found
@@ -329,22 +327,22 @@ class Judge:
         if concept is None:
             concept = self._by_concept(tree, path, text, lines, evidence.hints)
             concept = concept if concept and concept.agrees else None
-        quote = _by_quotes(path, text, lines, evidence.quotes)
+        quote = by_quotes(path, text, lines, evidence.quotes)
         if concept is not None and not (
-            evidence.distant and not concept.agrees and _is_exact(text, lines, evidence.quotes)
+            evidence.distant and not concept.agrees and is_exact(text, lines, evidence.quotes)
         ):
             if not concept.agrees and quote is not None and not quote.agrees:
                 return concept._replace(candidates=(*concept.candidates, *quote.candidates))
             return concept
         if quote is not None:
             return quote
-        row = _by_rows(path, text, lines, evidence.rows)
+        row = by_rows(path, text, lines, evidence.rows)
         if row is not None:
             return row
-        found = _by_names(path, text, lines, evidence.names)
+        found = by_names(path, text, lines, evidence.names)
         if found is None or not found.agrees:
-            wide = _by_names(path, text, lines, evidence.sentence_names)
-            return wide if wide and wide.agrees and not (found and _is_sure(found)) else found
+            wide = by_names(path, text, lines, evidence.sentence_names)
+            return wide if wide and wide.agrees and not (found and is_sure(found)) else found
         return found
 
     def _by_concept(
@@ -378,7 +376,7 @@ class Judge:
         digest, lines = digest or self._as_named(citation, tree, path), citation.target.lines
         if digest and lines:
             places = text.like(digest, lines.last - lines.first + 1)
-            for place in places[:_SHOWN]:
+            for place in places[:SHOWN]:
                 yield Candidate(path=path, lines=place, why=Note("cite.why.digest"),
                                 proven=len(places) == 1)  # fmt: skip
 
@@ -392,17 +390,17 @@ class Judge:
             found.append(
                 Candidate(path=path, lines=place, why=Note("cite.why.section"), proven=True)
             )
-        quote = _by_quotes(path, text, Lines(0, 0), evidence.quotes)
+        quote = by_quotes(path, text, Lines(0, 0), evidence.quotes)
         concept = self._by_concept(tree, path, text, Lines(0, 0), evidence.concepts)
         for finding in (concept, quote):
             found.extend(finding.candidates if finding else ())
         found.extend(self._hinted(tree, path, evidence))
-        names = _by_names(path, text, Lines(0, 0), evidence.names)
+        names = by_names(path, text, Lines(0, 0), evidence.names)
         found.extend(names.candidates if names else ())
         unique = {c.lines: c for c in reversed(found)}
         return (
-            tuple(c for c in found if unique.get(c.lines) is c)[:_SHOWN]
-            or tuple({c.lines: c for c in found}.values())[:_SHOWN]
+            tuple(c for c in found if unique.get(c.lines) is c)[:SHOWN]
+            or tuple({c.lines: c for c in found}.values())[:SHOWN]
         )
 
     def _hinted(self, tree: Tree, path: str, evidence: Evidence) -> Iterable[Candidate]:
@@ -468,172 +466,6 @@ def _is_edge(lines: Lines, entry: Entry, edge: str) -> bool:
 
 def _distance(lines: Lines, entry: Entry) -> int:
     return abs((entry.lines or lines).first - lines.first)
-
-
-def _by_quotes(path: str, text: FileText, lines: Lines, quotes: Sequence[Quote]) -> Finding | None:
-    """Look for quoted text on the cited lines, then in the whole file."""
-    elsewhere: list[tuple[bool, int, Lines]] = []
-    for quote in quotes:
-        places = _places(text, quote)
-        if any(_fits(text, place, lines, quote) for _, place in places):
-            return Finding(True, Note("cite.reason.quote"))
-        if places and (quote.near or quote.prose):
-            most = max(count for count, _ in places)
-            if _tells(quote, places):
-                elsewhere.extend((quote.prose, most, p) for c, p in places if c == most)
-    if not elsewhere:
-        return None
-    best = max(count for _, count, _ in elsewhere)
-    ranked = sorted({p for _, count, p in elsewhere if count == best},
-                    key=lambda p: abs(p.first - lines.first))  # fmt: skip
-    right = tuple(
-        Candidate(path=path, lines=p, why=Note("cite.why.quote"), proven=len(ranked) == 1)
-        for p in ranked[:_SHOWN]
-    )
-    return Finding(False, Note("cite.reason.quote-elsewhere", {"lines": str(ranked[0])}), right)
-
-
-def _tells(quote: Quote, places: Sequence[object]) -> bool:
-    """Whether quoted text found elsewhere proves that it is not here: long, or found once."""
-    shown = "".join(map(norm, quote.lines))
-    return len(shown) >= _TELLING or (len(places) == 1 and "=" in shown and len(shown) >= 8)
-
-
-def _is_exact(text: FileText, lines: Lines, quotes: Sequence[Quote]) -> bool:
-    """Whether the code shown beside a citation is just what stands on its lines."""
-    near = (q for q in quotes if q.near and not q.prose)
-    return any(place.overlap(lines) >= 0.9 for q in near for _, place in _places(text, q))
-
-
-def _is_sure(finding: Finding) -> bool:
-    """Whether a name of the clause itself is defined elsewhere, or cut in two here."""
-    why = {c.why.key for c in finding.candidates}
-    return finding.reason.key == "cite.reason.cut" or why == {"cite.why.definition"}
-
-
-def _places(text: FileText, quote: Quote) -> list[tuple[int, Lines]]:
-    if quote.prose or len(quote.lines) == 1:
-        found = [(1, place) for line in quote.lines for place in _single(text, line)]
-        short = sum(len(norm(line)) for line in quote.lines) < _TELLING
-        return [] if short and len(found) > 1 and not quote.own else found
-    return text.find_block(quote.lines)
-
-
-def _single(text: FileText, line: str) -> list[Lines]:
-    found = text.find_elided(line)
-    if found:
-        return found
-    flat = norm(line)
-    return text.find(flat) if len(flat) >= 6 else []
-
-
-def _fits(text: FileText, place: Lines, lines: Lines, quote: Quote) -> bool:
-    """Whether quoted text and cited lines are one inside the other, give or take blank lines."""
-    if lines.first <= place.first and place.last <= lines.last:
-        return True
-    if place.first <= lines.first and lines.last <= place.last:
-        return not quote.prose or lines.last - lines.first >= 0
-    common = place.overlap(lines)
-    if not common:
-        return False
-    first, last = min(place.first, lines.first), max(place.last, lines.last)
-    inner = Lines(max(place.first, lines.first), min(place.last, lines.last))
-    outside = [*range(first, inner.first), *range(inner.last + 1, last + 1)]
-    return all(not re.search(r"\w", text.lines[n - 1]) for n in outside if n <= text.size)
-
-
-def _by_rows(
-    path: str, text: FileText, lines: Lines, rows: Sequence[Sequence[str]]
-) -> Finding | None:
-    """Look for the rows of a table that the document repeats, in part or whole."""
-    hits: list[int] = []
-    for row in rows:
-        if len(row) < 2:
-            continue
-        for number, line in enumerate(text.lines, 1):
-            if line.count("|") > 1:
-                cells = [norm(cell) for cell in line.strip().strip("|").split("|")]
-                if cells[:2] == list(row[:2]):
-                    hits.append(number)
-    if len(set(hits)) < 2:
-        return None
-    inside = [n for n in hits if lines.first <= n <= lines.last]
-    if len(inside) * 2 >= len(set(hits)):
-        return Finding(True, Note("cite.reason.rows"))
-    place = Lines(min(hits), max(hits))
-    right = Candidate(path=path, lines=place, why=Note("cite.why.quote"))
-    return Finding(False, Note("cite.reason.quote-elsewhere", {"lines": str(place)}), (right,))
-
-
-def _is_telling(name: str) -> bool:
-    """Whether a name is no word of the language that documents are written in."""
-    return len(name) > 3 and re.search(r"_|[a-z][A-Z]|[a-z]\d", name) is not None
-
-
-def _by_names(path: str, text: FileText, lines: Lines, names: Sequence[str]) -> Finding | None:
-    """Look for names of the sentence: defined about these lines, on them, or elsewhere."""
-    hit: str | None = None
-    defined: list[tuple[str, Lines]] = []
-    lone: list[tuple[str, Lines]] = []
-    for name in names:
-        last = name.rpartition(".")[2].rpartition("::")[2]
-        numbers = text.word(last)
-        extents = text.defined(last)
-        if any(_about(extent, lines) for extent in extents):
-            return Finding(True, Note("cite.reason.defined", {"name": name}))
-        crossing = [e for e in extents if e.overlap(lines) and not _is_head(text, lines, e)]
-        if crossing:
-            right = Candidate(path=path, lines=crossing[0], proven=len(extents) == 1,
-                              why=Note("cite.why.definition", {"name": name}))  # fmt: skip
-            reason = Note("cite.reason.cut", {"name": name, "lines": str(crossing[0])})
-            return Finding(False, reason, (right,))
-        if any(lines.first <= n <= lines.last for n in numbers):
-            hit = hit or name
-        elif extents:
-            defined.extend((name, extent) for extent in extents)
-        elif _is_telling(last) and 0 < len(numbers) <= 3 and numbers[-1] - numbers[0] < 12:
-            lone.append((name, Lines(numbers[0], numbers[-1])))
-    if hit is not None:
-        return Finding(True, Note("cite.reason.name", {"name": hit}))
-    elsewhere = defined or lone
-    if not elsewhere:
-        return None
-    why = "definition" if defined else "name"
-    right_places = tuple(
-        Candidate(path=path, lines=extent, why=Note(f"cite.why.{why}", {"name": name}))
-        for name, extent in elsewhere[:_SHOWN]
-    )
-    name, extent = elsewhere[0]
-    reason = Note("cite.reason.name-elsewhere", {"name": name, "lines": str(extent)})
-    return Finding(False, reason, right_places)
-
-
-def _is_head(text: FileText, lines: Lines, extent: Lines) -> bool:
-    """Whether lines show the head of a definition with the decorators or comments above it."""
-    if not lines.first <= extent.first <= lines.last:
-        return False
-    above = text.lines[lines.first - 1].lstrip()
-    return above.startswith(("@", "#", "//", "/*", "template"))
-
-
-def _by_digest(path: str, text: FileText, lines: Lines, digest: str) -> Finding:
-    """Compare with lines that are known to have been right: the same here, or found elsewhere."""
-    if text.digest(lines) == digest:
-        return Finding(True, Note("cite.reason.digest"))
-    places = text.like(digest, lines.last - lines.first + 1)
-    right = tuple(
-        Candidate(path=path, lines=p, why=Note("cite.why.digest"), proven=len(places) == 1)
-        for p in places[:_SHOWN]
-    )
-    key = "cite.reason.digest-elsewhere" if places else "cite.reason.digest-gone"
-    return Finding(False, Note(key, {"lines": str(places[0]) if places else ""}), right)
-
-
-def _about(extent: Lines, lines: Lines) -> bool:
-    """Whether lines are inside a definition, or the definition is inside them."""
-    inside = extent.first <= lines.first and lines.last <= extent.last
-    around = lines.first <= extent.first and extent.last <= lines.last
-    return inside or around
 
 
 def _tokens(text: str) -> set[str]:
