@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Optional, TypeVar
 from msgspec.structs import replace
 
 from srcmap.cite.forms import Mention, Reader, titles
+from srcmap.cite.links import VERSION, Links, Where, unquoted
 from srcmap.cite.nouns import Citation, Place, Rule, Target
 from srcmap.cite.settings import Settings, pattern
 from srcmap.cite.source import Mapped
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
 
 _VENDORED = re.compile(r"(?:.*/)?_vendor/(?P<pin>[^/]+)/?(?P<path>.*)\Z", re.DOTALL)
 _PINNED = re.compile(r"\w-v?[0-9a-f]*\d[\w.]*\Z")
-_LINK = re.compile(
-    r"https?://(?P<host>[^/]+)/(?P<owner>[^/]+)/(?P<name>[^/#?]+?)(?:\.git)?"
-    r"(?:/-)?/(?P<verb>blob|blame|raw|tree|edit|src/commit|src/tag|src/branch)/(?P<rest>[^#?]+)"
-)
-_RAW = re.compile(
-    r"https?://raw\.githubusercontent\.com/(?P<owner>[^/]+)/(?P<name>[^/#?]+)/(?P<rest>[^#?]+)"
-)
-_HEX = re.compile(r"[0-9a-f]{7,40}\Z")
-_VERSION = re.compile(r"v?\d+(?:\.\w+)+(?:[-+]\w[\w.]*)?\Z")
-_RENDERED = (".md", ".markdown", ".rst")
 _SUFFIX = re.compile(r"\.(?:f90|[A-Za-z][A-Za-z]{0,7})\Z")
 _SENTENCE_END = re.compile(r"[。！？]|[.!?](?=\s|\Z)|\n\s*\n")
 _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\{?|\"?>)\Z")
@@ -65,26 +56,11 @@ class Known(NamedTuple):
     also: bool
 
 
-class Where(NamedTuple):
-    """What a written path or link means."""
-
-    options: tuple[Place, ...]
-    pin: str | None = None
-    pinned: Literal["", "pin", "branch", "unknown"] = ""
-    foreign: bool = False
-    explicit: bool = False
-    """The repository is named with it."""
-    commit: tuple[int, int] | None = None
-    plain: bool = True
-    missing: bool = False
-    """No pin has such a path."""
-
-
 class Finder:
     """Finds citations in any number of documents; patterns and look-ups are made once."""
 
     def __init__(self, shelf: Shelf, settings: Settings) -> None:
-        self.shelf, self.settings = shelf, settings
+        self.shelf, self.settings, self.links = shelf, settings, Links(shelf)
         self._places = settings.places()
         self._repo_names = {name: name for name in shelf.locks} | {
             alias: repo for alias, repo in settings.repos.items() if repo in shelf.locks
@@ -112,74 +88,6 @@ class Finder:
 
     def document_called(self, name: str) -> Place | None:
         return self._places.get(name)
-
-    # -- what is written in full ---------------------------------------------------------
-
-    def vendored(self, folder: str, path: str) -> Where:
-        """Read `_vendor/<repo>-<version>/path`."""
-        for repo in sorted(self.shelf.locks, key=len, reverse=True):
-            version = folder.removeprefix(f"{repo}-")
-            if version != folder:
-                known = self.shelf.locks[repo].find(version) is not None
-                status: Literal["pin", "unknown"] = "pin" if known else "unknown"
-                return Where((Place(repo, path),), version, status, explicit=True)
-        return Where((), folder, "unknown", foreign=True)
-
-    def link(self, url: str) -> Where | None:
-        """Read a link to a file on a host; None for any other link."""
-        match = _LINK.match(url) or _RAW.match(url)
-        if match is None:
-            return None
-        repo = self._repo_at(match["owner"], match["name"])
-        rest = _unquoted(match["rest"])
-        if repo is None:
-            return Where((Place(f"{match['owner']}/{match['name']}", rest),), foreign=True)
-        ref, path = self._split(repo, rest)
-        at = match.start("rest")
-        shown = ref.rpartition("/")[2]
-        offset = match["rest"].find(shown)
-        commit = (at + offset, at + offset + len(shown)) if _HEX.match(shown) else None
-        lined = re.search(r"#L?\d", url) is not None
-        plain = not (lined and path.lower().endswith(_RENDERED) and "plain=1" not in url)
-        version, status = self._version(repo, ref)
-        return Where((Place(repo, path),), version, status, explicit=True, commit=commit,
-                     plain=plain or match.re is _RAW)  # fmt: skip
-
-    def _repo_at(self, owner: str, name: str) -> str | None:
-        tail = f"/{owner}/{name}".casefold()
-        for lock in self.shelf.locks.values():
-            if lock.url.casefold().removesuffix("/").removesuffix(".git").endswith(tail):
-                return lock.name
-        return None
-
-    def _split(self, repo: str, rest: str) -> tuple[str, str]:
-        """Part a link's tail into version and path; a branch's name may hold slashes."""
-        for head in ("refs/tags/", "refs/heads/"):
-            if rest.startswith(head):
-                name, _, path = rest[len(head) :].partition("/")
-                return (head + name, path)
-        ref, _, path = rest.partition("/")
-        parts = path.split("/")
-        known = self.shelf.locks[repo].find(ref) or _HEX.match(ref) or _VERSION.match(ref)
-        if not known and not self.shelf.look_up(repo, path, exact=True):
-            for cut in range(1, len(parts)):
-                tail = "/".join(parts[cut:])
-                if self.shelf.look_up(repo, tail, exact=True):
-                    return ("/".join([ref, *parts[:cut]]), tail)
-        return (ref, path)
-
-    def _version(self, repo: str, ref: str) -> tuple[str, Literal["pin", "branch", "unknown"]]:
-        lock = self.shelf.locks[repo]
-        if ref.startswith("refs/heads/"):
-            return (ref.removeprefix("refs/heads/"), "branch")
-        name = ref.removeprefix("refs/tags/")
-        if lock.find(name):
-            return (name, "pin")
-        for pin in lock.pins:
-            if _HEX.match(name) and pin.commit and pin.commit.startswith(name):
-                return (pin.version, "pin")
-        numbered = _HEX.match(name) or _VERSION.match(name) or ref.startswith("refs/tags/")
-        return (name, "unknown" if numbered else "branch")
 
 
 class _Reading:
@@ -216,7 +124,7 @@ class _Reading:
     # -- files ---------------------------------------------------------------------------
 
     def _url(self, mention: Mention) -> None:
-        where = self._finder.link(self._text[mention.first : mention.last])
+        where = self._finder.links.link(self._text[mention.first : mention.last])
         if where is None or (where.foreign and not mention.ranges):
             return
         if where.commit:
@@ -246,7 +154,7 @@ class _Reading:
         if "\n" in written:
             written = re.sub(r"\s*\n[\s>#*]*", "", written)
         if "%" in written:
-            written = _unquoted(written)
+            written = unquoted(written)
         while written.startswith("./"):
             written = written[2:]
         return written
@@ -256,7 +164,7 @@ class _Reading:
         vendored = _VENDORED.match(written)
         if vendored:
             path = vendored["path"].rstrip("/")
-            where = self._finder.vendored(vendored["pin"], path)
+            where = self._finder.links.vendored(vendored["pin"], path)
             guessed = where.foreign and not (mention.ranges or _PINNED.search(vendored["pin"]))
             return where if path and not guessed else None
         named = self._named_before(mention, written)
@@ -283,7 +191,7 @@ class _Reading:
         if match is None or repo is None:
             return None
         lock = self._shelf.locks[repo]
-        if lock.find(match[2]) is None and not _VERSION.match(match[2]):
+        if lock.find(match[2]) is None and not VERSION.match(match[2]):
             return None
         status: Literal["pin", "unknown"] = "pin" if lock.find(match[2]) else "unknown"
         found = self._shelf.look_up(repo, written.strip("/"))
@@ -632,25 +540,6 @@ def _clean(text: _Text) -> _Text:
 def _close(known: Known, near: Iterable[Known]) -> bool:
     last = max(k.at for k in near)
     return last - known.at < 300
-
-
-def _unquoted(text: str) -> str:
-    """Undo percent encoding; what does not decode stays as it is."""
-    if "%" not in text:
-        return text
-    from urllib.parse import unquote
-
-    return unquote(text, errors="strict") if _decodes(text) else text
-
-
-def _decodes(text: str) -> bool:
-    from urllib.parse import unquote_to_bytes
-
-    try:
-        unquote_to_bytes(text.encode("utf-8", "surrogateescape")).decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def with_target(citation: Citation, place: Place) -> Citation:
