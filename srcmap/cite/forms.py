@@ -178,8 +178,8 @@ class Reader:
     # -- files -----------------------------------------------------------------------------
 
     def _url(self, page: Page, match: re.Match[str], region: RegionKind | None, _: int) -> Mention:
-        first, last = match.span("url")
         text = page.text
+        first, last = match.start("url"), _balanced(text, *match.span("url"))
         while last > first and (
             text[last - 1] in _TRAILING
             or (
@@ -316,7 +316,8 @@ class Reader:
             "，",
         )
         pointed = _POINTING.search(text, max(first - 12, 0), first) is not None
-        if not (same or joined or alone or bracketed or pointed):
+        goes_on = 0 <= first - last_end < 80 and _GOING_ON.search(text, max(first - 6, 0), first)
+        if not (same or joined or alone or bracketed or pointed or goes_on):
             return None
         ranges = (range_of(found), *more_ranges(text, found.end(), region))
         return Mention("lines", first, ranges[0][1][1] if len(ranges) == 1 else ranges[-1][1][1],
@@ -406,6 +407,16 @@ def titles(page: Page) -> Iterator[Mention]:
             yield Mention("section", *found.span("t"), None, section=found["t"].strip(), same=True)
 
 
+def _balanced(text: str, first: int, last: int) -> int:
+    """Give the end of a link: a bracket that it did not open closes what is around it."""
+    depth = 0
+    for at in range(first, last):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth < 0:
+            return at
+    return last
+
+
 def _in_also(text: str, at: int) -> bool:
     """Whether it stands in brackets that begin with "see also"."""
     window = text[max(at - 400, 0) : at]
@@ -430,6 +441,7 @@ def _after_same(text: str, at: int) -> bool:
 
 
 _POINTING = re.compile(r"(?:\b(?:at|see|on)|见|在|于|位于)\s\Z")
+_GOING_ON = re.compile(r"(?:\b(?:and|then)\s|[和与]\s?)\Z")
 _JOIN = re.compile(
     r"[`*\s)）\]]*(?:,|，|、|;|；|/|\band\b|&|\+|与|和|及|以及|\bto\b|,\s*and)?\s*(?:lines?\s|第)?[`*\s(（]*\Z"
 )
