@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 TYPES = ("float16", "bfloat16")
 DIMS = (64, 128)
+KEYS = ("variant", "device", "dim", "causal", "windowed")
+"""What a row of the table is found by."""
 CAPABILITY = (9, 0)
 """What the kernels are written for: wgmma and bulk tensor copies."""
 
@@ -105,16 +107,14 @@ def table() -> tuple[dict[str, Any], ...]:
 
 
 @cache
-def tiling_for(variant: str, device: str, dim: int, causal: bool) -> Tiling:
+def tiling_for(variant: str, device: str, dim: int, causal: bool, windowed: bool = False) -> Tiling:
     """Return the tiling that a sweep chose; one that fits everywhere, with a warning, without.
 
     Asked again for the same, it answers from memory, and does not warn again.
     """
+    wanted = (variant, device, dim, causal, windowed)
     for row in table():
-        if (row["variant"], row["device"]) == (variant, device) and (
-            row["dim"],
-            row["causal"],
-        ) == (dim, causal):
+        if tuple(row[name] for name in KEYS) == wanted:
             return Tiling(**row["tiling"])
     known = sorted({row["device"] for row in table() if row["variant"] == variant})
     warnings.warn(

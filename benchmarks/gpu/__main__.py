@@ -1,7 +1,7 @@
 """Our kernels beside upstream's and PyTorch's on this GPU: `python -m benchmarks.gpu`.
 
 Everything of one shape is measured in turns, in one run. `--sweep` tries all tilings of ours and
-prints rows for `kernels/tuning.json`. Results go to `kernels/results/` as JSON.
+puts the best into `kernels/tuning.json`. Results go to `kernels/results/` as JSON.
 Needs the extra `kernels`, and the checkout of tilelang v0.1.14 (`srcmap sync tilelang@v0.1.14`).
 """
 
@@ -49,8 +49,34 @@ def main() -> None:
         slug = about["device"].removeprefix("NVIDIA ").lower().replace(" ", "-")
         args.out.mkdir(parents=True, exist_ok=True)
         found = {"variant": variant, **about, "digests": digests(variant), "shapes": lines}
-        text = json.dumps(found, indent=1) + "\n"
-        (args.out / f"{variant}-{slug}.json").write_text(text, encoding="utf-8")
+        file = args.out / f"{variant}-{slug}{'-sweep' if args.sweep else ''}.json"
+        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        if args.sweep:
+            write_tuning(variant, about["device"], lines, file.name)
+
+
+def write_tuning(variant: str, device: str, lines: list[dict[str, Any]], sweep: str) -> None:
+    """Put the best tilings into the table, in the place of older ones of this variant and device.
+
+    Of several shapes with one key, the first stands in the table.
+    """
+    rows = {}
+    for line in reversed(lines):
+        shape = line["shape"]
+        key = (shape["dim"], shape["causal"], shape["window"] is not None)
+        rows[key] = {
+            "variant": variant,
+            "device": device,
+            **dict(zip(("dim", "causal", "windowed"), key, strict=True)),
+            "tiling": line["best_of_ours"]["tiling"],
+            "shape": shape,
+            "sweep": f"kernels/results/{sweep}",
+        }
+    table = ROOT / "kernels" / "tuning.json"
+    old = json.loads(table.read_text(encoding="utf-8"))["rows"]
+    kept = [row for row in old if (row["variant"], row["device"]) != (variant, device)]
+    text = ",\n".join("  " + json.dumps(row) for row in [*kept, *reversed(rows.values())])
+    table.write_text('{"rows": [\n' + text + "\n]}\n", encoding="utf-8")
 
 
 def measure(shape: Shape, sweep: bool, rounds: int, about: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +120,8 @@ def summary(
 ) -> dict[str, Any]:
     """Return the numbers of the table: milliseconds, and how many times faster ours is."""
     upstream = min((n for n in found if who[n].kind == "upstream"), key=lambda n: found[n])
-    best = min((n for n in found if who[n].kind == "ours"), key=lambda n: found[n])
+    swept = [n for n in found if who[n].kind == "ours" and who[n].settings] or ["ours"]
+    best = min(swept, key=lambda n: found[n])
     rivals = {
         "upstream as shipped": found["upstream as shipped"],
         "upstream's best": found[upstream],

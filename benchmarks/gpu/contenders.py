@@ -30,6 +30,8 @@ class Shape(NamedTuple):
     @property
     def flops(self) -> float:
         """Two products over the pairs that a query sees; on the diagonal, half a square."""
+        if self.variant == "decode":
+            return 4.0 * self.batch * self.heads * self.seq * self.dim
         pairs = self.seq * self.seq * (0.5 if self.causal else 1.0)
         if self.window is not None:
             pairs = self.seq * self.window - self.window * (self.window - 1) / 2
@@ -37,7 +39,9 @@ class Shape(NamedTuple):
 
     @property
     def bytes(self) -> float:
-        """Q, K, V and the output once, in two bytes a number."""
+        """Q, K, V and the output once, in two bytes a number; for decoding, K and V."""
+        if self.variant == "decode":
+            return 2.0 * self.batch * self.seq * self.dim * 2 * self.kv_heads
         return 2.0 * self.batch * self.seq * self.dim * 2 * (self.heads + self.kv_heads)
 
     @property
@@ -55,6 +59,8 @@ SHAPES = (
     Shape("window", 1, 32, 32, 8192, 128, window=1024),
     Shape("sink", 1, 32, 32, 8192, 128),
     Shape("sink", 1, 32, 32, 8192, 128, window=1024),
+    Shape("decode", 1, 32, 8, 65536, 128, causal=False),
+    Shape("decode", 16, 32, 8, 8192, 128, causal=False),
 )
 
 SHIPPED = {
@@ -62,17 +68,37 @@ SHIPPED = {
     "gqa": ("flash_attention/example_gqa_fwd_bshd.py", (64, 64, 2, 128)),
     "window": ("attention_sink/example_mha_sink_fwd_bhsd.py", (128, 128, 2, 256)),
     "sink": ("attention_sink/example_mha_sink_fwd_bhsd.py", (128, 128, 2, 256)),
+    "decode": ("flash_decoding/example_gqa_decode.py", (128, 64, 8, 2, 128)),
 }
-"""Upstream's file, and what it measures itself with: `run_regression_perf`."""
+"""Upstream's file, and what it measures itself with: `run_regression_perf`, or its heuristic."""
 
 UPSTREAM_SWEEP = ((128, 128, 1, 256), (128, 128, 2, 256), (192, 128, 2, 384), (128, 176, 1, 256))
 """block_M, block_N, num_stages, threads."""
 
-OUR_SWEEP = tuple(
-    {"block_m": m, "block_n": n, "stages": 2, "head_group": g, "turns": t}
-    for m, n in ((128, 128), (128, 160), (128, 176), (192, 128))
-    for g in (1, 8)
-    for t in (False, True)
+OUR_BLOCKS = {
+    128: ((128, 128), (128, 160), (128, 176)),
+    64: ((128, 96), (128, 128), (128, 160), (192, 64), (192, 96), (192, 112), (192, 128)),
+}
+"""block_m and block_n for a head size; three warp groups have too few registers for 128."""
+
+
+def our_sweep(dim: int) -> Iterator[dict[str, Any]]:
+    """Yield the tilings that are tried for a head size."""
+    for m, n in OUR_BLOCKS[dim]:
+        for group in (1, 8, 32):
+            for turns in (False, True):
+                if (group, turns) != (32, dim == 128):
+                    yield {"block_m": m, "block_n": n, "stages": 2, "head_group": group,
+                           "turns": turns}  # fmt: skip
+
+
+DECODE_SWEEP = ((128, 64, 16, 2, 128), (64, 64, 16, 3, 128), (64, 64, 32, 2, 128))
+"""Upstream's decoding: block_N, block_H, num_split, num_stages, threads."""
+
+OUR_DECODE_SWEEP = tuple(
+    {"block_n": n, "stages": stages, "programs": programs}
+    for n, stages in ((64, 2), (64, 4), (64, 6), (128, 2), (128, 3))
+    for programs in (132, 264, 528)
 )
 
 
@@ -102,8 +128,10 @@ def upstream_module(path: str) -> Any:
 def upstream_kernel(shape: Shape, config: tuple[int, ...]) -> Any:
     """Return upstream's compiled kernel."""
     build = upstream_module(SHIPPED[shape.variant][0]).flashattn
-    named = dict(zip(("block_M", "block_N", "num_stages", "threads"), config, strict=True))
     b, h, s, d = shape.batch, shape.heads, shape.seq, shape.dim
+    if shape.variant == "decode":
+        return build(b, h, shape.kv_heads, s, d, *config)
+    named = dict(zip(("block_M", "block_N", "num_stages", "threads"), config, strict=True))
     if shape.variant == "mha":
         return build(b, h, s, s, d, shape.causal, **named)
     if shape.variant == "gqa":
@@ -114,7 +142,9 @@ def upstream_kernel(shape: Shape, config: tuple[int, ...]) -> Any:
 def our_call(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
     """Return our launcher with the options of the shape."""
     module = importlib.import_module(f"kernels.{shape.variant}.tilelang_kernel")
-    chosen = importlib.import_module("kernels.launch").Tiling(**tiling) if tiling else None
+    launch = importlib.import_module("kernels.launch")
+    kind = launch.Splitting if shape.variant == "decode" else launch.Tiling
+    chosen = kind(**tiling) if tiling else None
     named: dict[str, Any] = {"tiling": chosen}
     if shape.variant in ("mha", "gqa"):
         named["causal"] = shape.causal
@@ -128,6 +158,8 @@ def inputs_of(shape: Shape) -> tuple[Any, ...]:
     import torch
 
     torch.manual_seed(8)
+    if shape.variant == "decode":
+        return _decode_inputs(shape)
     sizes = (shape.heads, shape.kv_heads, shape.kv_heads)
     many = [
         torch.randn(shape.batch, h, shape.seq, shape.dim, device="cuda", dtype=torch.float16)
@@ -140,6 +172,15 @@ def inputs_of(shape: Shape) -> tuple[Any, ...]:
     return tuple(many)
 
 
+def _decode_inputs(shape: Shape) -> tuple[Any, ...]:
+    import torch
+
+    b, s, g, d = shape.batch, shape.seq, shape.kv_heads, shape.dim
+    q = torch.randn(b, shape.heads, d, device="cuda", dtype=torch.float16)
+    k, v = (torch.randn(b, s, g, d, device="cuda", dtype=torch.float16) for _ in range(2))
+    return q, k, v, torch.ones(b, s, g, device="cuda", dtype=torch.uint8)
+
+
 def contenders(shape: Shape, sweep: bool) -> Iterator[Contender]:
     """Yield everybody who can compute this shape."""
 
@@ -150,13 +191,15 @@ def contenders(shape: Shape, sweep: bool) -> Iterator[Contender]:
         return lambda inputs: _theirs(shape, config, inputs)
 
     yield Contender("ours", "ours", None, mine(None))
+    decoding = shape.variant == "decode"
     if sweep:
-        for tiling in OUR_SWEEP:
-            if tiling["block_m"] == 128 or shape.dim == 64:  # three groups lack registers at 128
-                yield Contender(f"ours {_short(tiling)}", "ours", tiling, mine(tiling))
+        for tiling in OUR_DECODE_SWEEP if decoding else our_sweep(shape.dim):
+            yield Contender(f"ours {_short(tiling)}", "ours", tiling, mine(tiling))
     shipped = SHIPPED[shape.variant][1]
     yield Contender("upstream as shipped", "upstream", shipped, theirs(shipped))
-    for config in UPSTREAM_SWEEP:
+    if decoding:
+        yield Contender("ours without a mask", "ours", None, lambda i: mine(None)(i[:3]))
+    for config in DECODE_SWEEP if decoding else UPSTREAM_SWEEP:
         if shape.window is None or shape.window % config[1] == 0:  # upstream's own condition
             yield Contender(f"upstream {config}", "upstream", config, theirs(config))
     if shape.variant in ("mha", "gqa"):

@@ -323,7 +323,7 @@ def attention(
     if window_size is not None and window_size < 1:
         raise ValueError(f"window_size is {window_size}: a query sees at least itself")
     tiling = tiling or launch.tiling_for(
-        "sink", launch.device_name(q.device.index), sizes.dim, True
+        "sink", launch.device_name(q.device.index), sizes.dim, True, window_size is not None
     )
     kernel = _compiled(sizes, window_size, layout, tiling)
     return kernel(q, k, v, sinks)

@@ -288,7 +288,7 @@ def attention(
     if window_size < 1:
         raise ValueError(f"window_size is {window_size}: a query sees at least itself")
     tiling = tiling or launch.tiling_for(
-        "window", launch.device_name(q.device.index), sizes.dim, True
+        "window", launch.device_name(q.device.index), sizes.dim, True, True
     )
     kernel = _compiled(sizes, window_size, layout, tiling)
     return kernel(q, k, v)

@@ -232,3 +232,58 @@ def test_grouped_sinks() -> None:
     theirs = largest(run_poisoned(made, *many, sinks), exact)
     got = run_poisoned(lambda *x: attention(*x, window_size=128, tiling=tilings()), q, k, v, sinks)
     compare(f"grouped sinks {call}", got, exact, theirs, call.dtype)
+
+
+DECODING = {
+    "one key": (1, 4, 1, 1, 64),
+    "63 keys": (2, 8, 2, 63, 64),
+    "one head each": (2, 3, 3, 300, 128),
+    "1000 keys, groups of 4": (1, 32, 8, 1000, 128),
+    "groups of 70": (1, 140, 2, 300, 64),
+    "many blocks": (3, 16, 2, 5000, 128),
+}
+"""batch, query heads, KV heads, keys, head size."""
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", DECODING)
+def test_decode(name: str, dtype: str, masked: bool) -> None:
+    """Upstream's decoding wants lengths that its splits divide: its error is that at 1024 keys."""
+    import torch
+
+    batch, heads, kv_heads, keys, dim = DECODING[name]
+    attention, _ = ours("decode")
+    definition = reference("decode")
+    q, k, v = (swapped(x)[0] for x in tensors(f"decode {name}", Call(
+        batch, heads, kv_heads, 1, keys, dim, dtype)))  # fmt: skip
+    mask = (torch.rand(batch, keys, kv_heads, device="cuda") < 0.7).to(torch.uint8)
+    mask[0, :, 0] = 0  # queries that see nothing
+    mask[:, : keys // 2] = 0  # splits that see nothing
+    given = (wide(mask),) if masked else ()
+    exact = definition(*map(wide, (q, k, v)), *given)[:, 0]
+    got = run_poisoned(
+        lambda *x: attention(*x, mask if masked else None), q[:, 0].contiguous(), k, v
+    )
+    theirs = in_type(Call(1, 1, 1, 1, 1, dim, dtype), decoding_error(dim))
+    compare(f"decode {name} {dtype} masked={masked}", got, exact, theirs * keys_scale(keys, masked),
+            dtype)  # fmt: skip
+
+
+def keys_scale(keys: int, masked: bool) -> float:
+    """Return how much larger outputs are than at 1024 keys, where more is averaged."""
+    return float(max(1.0, (1024 / (keys * (0.3 if masked else 1.0))) ** 0.5))
+
+
+def decoding_error(dim: int) -> float:
+    """Return the largest error of upstream's compiled decoding in float16."""
+    import torch
+
+    call = Call(2, 32, 8, 1, 1024, dim)
+    q, k, v = (swapped(x)[0] for x in tensors("decode upstream", call))
+    mask = torch.ones(2, 1024, 8, device="cuda", dtype=torch.uint8)
+    kernel = upstream("flash_decoding/example_gqa_decode.py").flashattn(
+        2, 32, 8, 1024, dim, 128, 64, 4, 2, 128
+    )
+    exact = reference("decode")(*map(wide, (q, k, v)))[:, 0]
+    return largest(run_poisoned(kernel, q[:, 0].contiguous(), k, v, mask), exact)

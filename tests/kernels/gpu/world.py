@@ -90,15 +90,16 @@ def upstream(path: str) -> Any:
 
 
 def run_poisoned(function: Any, *inputs: Any) -> Any:
-    """Call a kernel whose output takes a place that was full of NaN just before."""
+    """Call a kernel whose output, and whose workspaces, take places that were full of NaN."""
     import torch
 
-    poison = torch.full_like(inputs[0], float("nan"))
-    place = poison.data_ptr()
-    del poison
+    poison = [torch.full_like(inputs[0], float("nan")) for _ in range(64)]
+    places = [(x.data_ptr(), x.data_ptr() + x.nbytes) for x in poison]
+    poison.clear()
     out = function(*inputs)
     torch.cuda.synchronize()
-    assert out.data_ptr() == place, "the output is not where the poison was"
+    start = out.data_ptr()
+    assert any(a <= start < b for a, b in places), "the output is not where the poison was"
     return out
 
 
