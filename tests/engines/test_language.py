@@ -224,6 +224,50 @@ def test_an_eager_kernel_binds_its_annotations(folder: Path) -> None:
     assert got.tolist() == [3, 3, 3, 0, 0, 0]
 
 
+def test_an_eager_kernel_refuses_other_sizes(folder: Path) -> None:
+    source = (
+        "@tilelang.jit\n"
+        "def doubled(A, B, batch):\n"
+        "    n = T.const('n')\n"
+        "    A: T.Tensor[[n], 'float32']\n"
+        "    B: T.Tensor[[batch + 1], 'float32']\n"
+        "    with T.Kernel(1) as bx:\n"
+        "        B[0] = A[0]\n"
+    )
+    a, b = np.ones(3, np.float32), np.ones(3, np.float32)
+    with pytest.raises(KernelError, match=r"B has shape \[3\], the kernel takes \[2\]"):
+        loaded(folder, source).doubled(a, b, 1)
+
+
+def test_an_eager_kernel_refuses_another_type(folder: Path) -> None:
+    source = (
+        "@tilelang.jit\n"
+        "def kept(A):\n"
+        "    n = T.const('n')\n"
+        "    A: T.Tensor[[n], 'float16']\n"
+        "    with T.Kernel(1) as bx:\n"
+        "        A[0] = 0\n"
+    )
+    with pytest.raises(KernelError, match="A is float32, the kernel takes float16"):
+        loaded(folder, source).kept(np.ones(3, np.float32))
+
+
+def test_blocks_may_run_last_first(folder: Path) -> None:
+    source = kernel(
+        "with T.Kernel(4, threads=32) as bx:\n    B[0] = bx\n", "B: T.Tensor([8], 'float32')"
+    )
+    from srcmap.engines.interpreter.kernels import options
+
+    module = loaded(folder, source)
+    kept = []
+    for backwards in (False, True):
+        options.backwards, b = backwards, np.zeros(8, np.float32)
+        module.make()(b)
+        kept.append(b[0])
+    options.backwards = False
+    assert kept == [3, 0]
+
+
 def test_roles_wait_for_each_other(folder: Path) -> None:
     source = kernel(
         "with T.Kernel(1, threads=64) as bx:\n"

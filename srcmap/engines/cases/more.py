@@ -118,7 +118,7 @@ def nsa_varlen(rng: Rng) -> Iterator[Check]:
             inputs=(q, k, v, np.zeros((total, heads, d), HALF), indices, counts, offsets, tokens),
             eager=True,
             named={
-                "batch": 1,
+                "batch": len(lengths),
                 "dim": d,
                 "is_causal": True,
                 "block_size": size,

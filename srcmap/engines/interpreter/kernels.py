@@ -266,16 +266,25 @@ def bound_value(name: str, kind: Any, value: Any) -> Any:
             if (isinstance(kind, DType))
             else value
         )
-    data = tensors.to_numpy(value)
+    data = _viewed(tensors.to_numpy(value), kind)
+    _check_argument(name, kind, data)
+    return Buffer(name, data, kind.dtype, GLOBAL)
+
+
+def _viewed(data: Any, kind: TensorType) -> Any:
+    """Return bytes as the type that the kernel takes them for."""
+    same = data.dtype.itemsize == kind.dtype.numpy.itemsize
+    if data.dtype != kind.dtype.numpy and same and data.dtype.kind in "bu":
+        return data.view(kind.dtype.numpy)
+    return data
+
+
+def _check_argument(name: str, kind: TensorType, data: Any) -> None:
     wanted = tuple(int(resolve(size)) for size in kind.shape)
     if data.shape != wanted:
         raise KernelError(f"{name} has shape {list(data.shape)}, the kernel takes {list(wanted)}")
     if data.dtype != kind.dtype.numpy:
-        if data.dtype.itemsize == kind.dtype.numpy.itemsize and data.dtype.kind in "bu":
-            data = data.view(kind.dtype.numpy)
-        else:
-            raise KernelError(f"{name} is {data.dtype.name}, the kernel takes {kind.dtype}")
-    return Buffer(name, data, kind.dtype, GLOBAL)
+        raise KernelError(f"{name} is {data.dtype.name}, the kernel takes {kind.dtype}")
 
 
 def bind(value: Any, kind: Any, name: str) -> Any:
@@ -298,14 +307,20 @@ class _Pending:
 
     def __init__(self) -> None:
         self.bound: list[tuple[Any, Buffer]] = []
+        self._unchecked: list[tuple[str, TensorType, Any]] = []
 
     def later(self, name: str, kind: TensorType, value: Any) -> Buffer:
-        data = tensors.to_numpy(value)
-        if data.dtype != kind.dtype.numpy and data.dtype.itemsize == kind.dtype.itemsize:
-            data = data.view(kind.dtype.numpy)
+        data = _viewed(tensors.to_numpy(value), kind)
         buffer = Buffer(name, data, kind.dtype, GLOBAL)
         self.bound.append((value, buffer))
+        self._unchecked.append((name, kind, data))
         return buffer
+
+    def check(self) -> None:
+        """Compare shapes and types with the declarations; at the first launch sizes are known."""
+        for name, kind, data in self._unchecked:
+            _check_argument(name, kind, data)
+        self._unchecked.clear()
 
 
 def _note_unwritten(buffer: Buffer) -> None:
@@ -349,6 +364,8 @@ class Grid:
 
 def launch(grid: Grid, body: Any, mode: str = "whole") -> None:
     """Run the body for every block of the grid; `mode` says how Ascend's cores share it."""
+    if _Pending.current is not None:
+        _Pending.current.check()
     if grid.npu:
         from srcmap.engines.interpreter.ascend_launch import launch as launch_ascend
 
