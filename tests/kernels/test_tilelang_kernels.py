@@ -1,4 +1,4 @@
-"""Our TileLang kernels without a GPU: the interpreter runs them, the launch table is well-formed."""
+"""Our TileLang kernels without a GPU: the interpreter runs them; the table of tilings."""
 
 from __future__ import annotations
 
