@@ -86,6 +86,30 @@ def test_the_second_command_is_what_ci_runs() -> None:
     assert "the test command" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
+def asked() -> list[str]:
+    """Return the commands of the table that can be typed as they stand; `sync` is CI's to run."""
+    table = "\n".join(line for line in README.splitlines() if line.startswith("|"))
+    spans = re.findall(r"`(srcmap [^`]+)`", table)
+    whole = [span for span in spans if not re.search(r"\b[A-Z]{4,}\b", span)]
+    return [span for span in whole if span != "srcmap sync"]
+
+
+NEED_PINS = {"show", "drift", "history", "verify", "trace"}
+
+
+@pytest.mark.parametrize("command", asked())
+def test_every_command_of_the_table_answers(command: str, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "srcmap", *shlex.split(command)[1:]]
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        argv, capture_output=True, encoding="utf-8", env=environ, cwd=ROOT, check=False
+    )
+    if argv[3] in NEED_PINS and done.returncode == 3:  # it says what is not here, or why
+        pytest.skip(f"not here: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout.strip()
+
+
 def test_every_other_command_is_known() -> None:
     from srcmap.cli import COMMANDS
 
