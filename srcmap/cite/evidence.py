@@ -44,6 +44,11 @@ _CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 _GROUP = re.compile(r"[`*]{0,2}\s?(?:行\s?)?[(（][^()（）\n]{1,60}[)）]")
 """Brackets right behind a reference say what is there."""
 _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\s*\{(?:\\\w+\s*\{)*)\Z")
+_WORD = re.compile(
+    rf"(?<![A-Za-z0-9_./-])[A-Za-z_][A-Za-z0-9_]{{2,}}(?![A-Za-z0-9_/-])(?=\s?[（{CJK}])"
+)
+"""A word in Chinese text: more often a name than a word in English text is."""
+_PATH = re.compile(r"\S+/\S+\.\w{1,5}(?:[:#]\S*)?")
 _LATIN_RUN = re.compile(rf"[^{CJK}\n|]+(?:\n[^{CJK}\n|]+)*")
 _QUOTED = re.compile(r"“([^”]{6,400})”|「([^」]{4,400})」|\"([^\"\n]{12,400})\"|『([^』]{4,400})』")
 
@@ -89,6 +94,16 @@ class Evidence:
     def sentence_names(self) -> tuple[str, ...]:
         """Names anywhere in the sentence: they may belong to another citation of it."""
         return self._reading.all_names(self._spot.sentence)
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Words between Chinese text, the nearest first: enough to agree, and not to disagree."""
+        return self._reading.words(self._spot)
+
+    @cached_property
+    def clause(self) -> str:
+        """The text of its clause."""
+        return self._reading.clause(self._spot)
 
     @cached_property
     def edge(self) -> str:
@@ -200,6 +215,15 @@ class Reading:
     def all_names(self, span: tuple[int, int]) -> tuple[str, ...]:
         """List the names between two offsets."""
         return self._names([span])
+
+    def clause(self, spot: Spot) -> str:
+        """Give the text of a clause, without the citation."""
+        return f"{self._text[slice(*spot.before)]} {self._text[slice(*spot.after)]}"
+
+    def words(self, spot: Spot) -> tuple[str, ...]:
+        """List the words that Chinese text follows in a clause, the last first."""
+        found = [match[0] for match in _WORD.finditer(self._text, *spot.before)]
+        return tuple(dict.fromkeys(found[::-1]))
 
     def hints(self, spot: Spot) -> tuple[str, ...]:
         """List the concepts that common words of the clause may mean."""
@@ -492,7 +516,9 @@ class Reading:
             if region.kind in ("fence", "skip") and region.first >= at:
                 found.update(names_of(PROSE_NAME, self._text, at, region.first))
                 at = region.last
-        for first, last, _ in self._codes(0, len(self._text)):
+        for first, last, body in self._codes(0, len(self._text)):
+            if _PATH.fullmatch(body):  # the parts of a path are no names
+                continue
             found.update(names_of(NAME, self._text, first, last))
         places = [at for at in sorted(found) if not self._is_cited(at)]
         return (places, [found[place] for place in places])

@@ -26,6 +26,9 @@ _VENDORED = re.compile(r"(?:.*/)?_vendor/(?P<pin>[^/]+)/?(?P<path>.*)\Z", re.DOT
 _PINNED = re.compile(r"\w-v?[0-9a-f]*\d[\w.]*\Z")
 _SUFFIX = re.compile(r"\.(?:f90|[A-Za-z][A-Za-z]{0,7})\Z")
 _SENTENCE_END = re.compile(r"[。！？]|[.!?](?=\s|\Z)|\n\s*\n")
+_CLAUSE_END = re.compile(rf"[;；]|{_SENTENCE_END.pattern}")
+_IN_ITS_BRACKETS = re.compile(r"[^\s()（）:#]+\s?[(（][^()（）\n]{0,60}\Z")
+"""From the name of a file to lines in the brackets right behind it."""
 _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\{?|\"?>)\Z")
 # Lines of something that is no file of a pin.
 _NO_FILE_AFTER = re.compile(
@@ -453,7 +456,8 @@ class _Reading:
         near = [k for k in self._known if mention.first - k.at < 9000]
         if not near:
             return []
-        if mention.joined:
+        nearest = self._text[near[-1].at : mention.first]
+        if mention.joined or _IN_ITS_BRACKETS.match(nearest):
             return [near[-1]]
         block = self._page.block_at(mention.first)
         here = [k for k in near if k.block == block]
@@ -523,7 +527,7 @@ class _Reading:
         if known is not None and mention is not None and mention.ranges:
             between = self._text[pending.last : mention.first]
             same = {p.path for p in known.options} & {p.path for p in of.options}
-            if same and len(between) < 300 and not _SENTENCE_END.search(between):
+            if same and len(between) < 300 and not _CLAUSE_END.search(between):
                 self._merged = pending.section
                 return
         where = Where(of.options, of.pin, of.pinned)

@@ -170,6 +170,16 @@ def by_names(path: str, text: FileText, lines: Lines, names: Sequence[str]) -> F
     return Finding(False, reason, right_places)
 
 
+def by_words(text: FileText, lines: Lines, words: Sequence[str]) -> Finding | None:
+    """Agree when a word of the clause is what the first of these lines defines or sets."""
+    head = text.lines[lines.first - 1]
+    for word in words:
+        sets = re.match(rf"\s*{word}\s*=(?!=)", head)
+        if sets or any(e.first == lines.first for e in text.defined(word)):
+            return Finding(True, Note("cite.reason.defined", {"name": word}))
+    return None
+
+
 def _is_head(text: FileText, lines: Lines, extent: Lines) -> bool:
     """Whether lines show the head of a definition with the decorators or comments above it."""
     if not lines.first <= extent.first <= lines.last:

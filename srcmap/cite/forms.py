@@ -51,7 +51,9 @@ SAME = re.compile(
 _HERE = (
     r"(?:同一?(?:份|个)?文件|该文件|此文件|上述文件|同上)[，,:：]?\s?(?:的|中|里)?\s?"
     rf"(?={N}[^\n]{{0,12}}?行)"
+    r"|[见在于]\s?(?=\d{2,7}\s?[-–—~～]\s?\d{2,7}\s?行(?!业|列|左右|之|以|的?代码))"
 )
+"""Before a number that needs no 第: 同文件 62-84 行, 在 95-98 行."""
 _SECTION_NUMBER = r"\d+(?:\.\d+)*"
 _SECTION = re.compile(
     rf"(?P<en>(?:[Ss]ections?|[Ss]ec\.|§)[ \t~]*(?P<e>{_SECTION_NUMBER}))"
@@ -114,7 +116,7 @@ class Reader:
             rf"(?P<lines>(?<![A-Za-z-])(?:(?:[Ll]ines?|LINES?)[ \t~]*{WRAP}|ll?\.[ \t]+)(?=\d))",
             rf"(?P<here>{_HERE})",
             r"(?P<zh>第(?=\s?(?:\r?\n[ \t>#*]*)?\d[^\n]{0,30}?行))",
-            r"(?P<colon>(?<![\w:\])}}.'\"])[:：](?=L?\d))",
+            r"(?P<colon>(?<![A-Za-z0-9_:\])}}.'\"])(?::|(?<!\w)：)(?=L?\d))",
             rf"(?P<ell>{_ELL}L(?={N}(?![A-Za-z0-9_.])))",
             rf"(?P<section>{_SECTION.pattern.replace('?P<', '?P<s_')})",
             rf"(?P<alias>(?:{_any(aliases)})(?=\s?(?:的|中|里)?\s?(?:第|§|\d|[Ss]ec)))"
@@ -316,6 +318,7 @@ class Reader:
             "，",
         )
         pointed = _POINTING.search(text, max(first - 12, 0), first) is not None
+        pointed = pointed and not _PORT.search(text, max(first - 16, 0), first)
         goes_on = 0 <= first - last_end < 80 and _GOING_ON.search(text, max(first - 6, 0), first)
         if not (same or joined or alone or bracketed or pointed or goes_on):
             return None
@@ -440,7 +443,10 @@ def _after_same(text: str, at: int) -> bool:
     return found is not None and found.end() >= len(head.rstrip(" \n\t`（(:："))
 
 
-_POINTING = re.compile(r"(?:\b(?:at|see|on)|见|在|于|位于)\s\Z")
+_POINTING = re.compile(r"(?:\b(?:at|see|on)\s|(?:见|在|于|从|自)\s?)\Z")
+_PORT = re.compile(
+    r"(?:监听|端口|绑定|[Ll]isten\w*|\bports?\b|\b[Bb]inds?\b|\bbound)\W{0,3}\w{0,4}\s?\Z"
+)
 _GOING_ON = re.compile(r"(?:\b(?:and|then)\s|[和与]\s?)\Z")
 _JOIN = re.compile(
     r"[`*\s)）\]]*(?:,|，|、|;|；|/|\band\b|&|\+|与|和|及|以及|\bto\b|,\s*and)?\s*(?:lines?\s|第)?[`*\s(（]*\Z"

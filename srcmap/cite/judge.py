@@ -18,6 +18,7 @@ from srcmap.cite.findings import (
     by_names,
     by_quotes,
     by_rows,
+    by_words,
     is_exact,
     is_sure,
 )
@@ -281,11 +282,14 @@ class Judge:
         if place is not None:
             title = text.lines[place.first - 1]
             shown = re.sub(r"\A[\d.]+\W*", "", base.citation.target.section or "")
-            if shown and norm(shown) in norm(title):
+            told = norm(re.sub(r"\A[#\W\d]+", "", title))
+            if (shown and norm(shown) in norm(title)) or (
+                len(told) > 3 and told in norm(evidence.clause)
+            ):
                 return _with(
                     base,
                     verdict="ok",
-                    reason=Note("cite.reason.heading", {"title": title.strip("# ")}),
+                    reason=Note("cite.reason.heading", {"title": title.strip("# \r")}),
                 )
         for name in (*evidence.names, *evidence.sentence_names):
             hits = text.word(name.rpartition(".")[2].rpartition("::")[2])
@@ -342,8 +346,8 @@ class Judge:
         found = by_names(path, text, lines, evidence.names)
         if found is None or not found.agrees:
             wide = by_names(path, text, lines, evidence.sentence_names)
-            return wide if wide and wide.agrees and not (found and is_sure(found)) else found
-        return found
+            found = wide if wide and wide.agrees and not (found and is_sure(found)) else found
+        return found or by_words(text, lines, evidence.words)
 
     def _by_concept(
         self, tree: Tree, path: str, text: FileText, lines: Lines, concepts: Sequence[str],
