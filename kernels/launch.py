@@ -1,7 +1,8 @@
 """What every launcher does before a kernel runs: check the tensors, choose a tiling.
 
-`tuning.json` is the table of tilings: one row for each variant, device, head size and mask, with
-the shape and the sweep (a file under `kernels/results/`) that chose it.
+`tuning.json` is the table of tilings: one row for each variant, device and key (head size, mask:
+what the variant's tiling depends on), with the shape and the sweep (a file under
+`kernels/results/`) that chose it. `python -m benchmarks.gpu --sweep` writes it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import math
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 TYPES = ("float16", "bfloat16")
 DIMS = (64, 128)
-KEYS = ("variant", "device", "dim", "causal", "windowed")
-"""What a row of the table is found by."""
 CAPABILITY = (9, 0)
 """What the kernels are written for: wgmma and bulk tensor copies."""
+
+
+Cut = TypeVar("Cut", bound=tuple[Any, ...])
+"""A NamedTuple of numbers that change a kernel's speed and nothing it computes."""
+_ABSENT = object()
 
 
 class Tiling(NamedTuple):
@@ -106,24 +110,36 @@ def table() -> tuple[dict[str, Any], ...]:
     return tuple(json.loads(text)["rows"])
 
 
-@cache
-def tiling_for(variant: str, device: str, dim: int, causal: bool, windowed: bool = False) -> Tiling:
-    """Return the tiling that a sweep chose; one that fits everywhere, with a warning, without.
+def tuned(variant: str, device: str, default: Cut, **key: Any) -> Cut:
+    """Return the tiling that a sweep chose, of the type of `default`; else that, with a warning.
 
-    Asked again for the same, it answers from memory, and does not warn again.
+    The row is the one of this variant and device that has every item of `key`. Asked again for the
+    same, it answers from memory, and does not warn again.
     """
-    wanted = (variant, device, dim, causal, windowed)
+    cut: Cut = _tuned(variant, device, default, tuple(sorted(key.items())))
+    return cut
+
+
+@cache
+def _tuned(variant: str, device: str, default: Any, key: tuple[tuple[str, Any], ...]) -> Any:
+    wanted = {"variant": variant, "device": device, **dict(key)}
     for row in table():
-        if tuple(row[name] for name in KEYS) == wanted:
-            return Tiling(**row["tiling"])
+        if all(row.get(name, _ABSENT) == value for name, value in wanted.items()):
+            return type(default)(**row["tiling"])
     known = sorted({row["device"] for row in table() if row["variant"] == variant})
+    asked = ", ".join(f"{name} {value}" for name, value in key)
     warnings.warn(
-        f"no tiling of {variant} was measured on {device} for head size {dim} "
-        f"(there are some for {', '.join(known) or 'no device'}): using {Tiling()}; "
+        f"no tiling of {variant} was measured on {device} for {asked or 'any shape'} "
+        f"(there are some for {', '.join(known) or 'no device'}): using {default}; "
         "`python -m benchmarks.gpu --sweep` finds a better one",
         stacklevel=3,
     )
-    return Tiling()
+    return default
+
+
+def tiling_for(variant: str, device: str, dim: int, causal: bool, windowed: bool = False) -> Tiling:
+    """Return the tiling of a kernel that reads all keys of a tile of queries."""
+    return tuned(variant, device, Tiling(), dim=dim, causal=causal, windowed=windowed)
 
 
 def divisor(wanted: int, total: int) -> int:
@@ -158,18 +174,9 @@ class Splitting(NamedTuple):
         return max(1, min(wanted, -(-sizes.seq_kv // self.block_n)))
 
 
-@cache
 def splitting_for(variant: str, device: str, dim: int) -> Splitting:
-    """Return the splitting that a sweep chose; the default, with a warning, without."""
-    for row in table():
-        if (row["variant"], row["device"], row["dim"]) == (variant, device, dim):
-            return Splitting(**row["tiling"])
-    warnings.warn(
-        f"no splitting of {variant} was measured on {device} for head size {dim}: "
-        f"using {Splitting()}",
-        stacklevel=3,
-    )
-    return Splitting()
+    """Return the splitting of a decoding kernel."""
+    return tuned(variant, device, Splitting(), dim=dim)
 
 
 def check_mask(mask: Any, k: Any) -> None:

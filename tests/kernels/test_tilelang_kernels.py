@@ -32,14 +32,52 @@ def test_the_interpreter_runs_them(variant: str) -> None:
 
 
 def test_the_table_has_one_row_for_a_key() -> None:
-    keys = [tuple(row[name] for name in launch.KEYS) for row in launch.table()]
+    chosen = ("tiling", "shape", "sweep")
+    keys = [tuple((n, v) for n, v in row.items() if n not in chosen) for row in launch.table()]
     assert len(keys) == len(set(keys))
     for row in launch.table():
-        kind = launch.Splitting if row["variant"] == "decode" else launch.Tiling
-        kind(**row["tiling"])
+        assert all(isinstance(value, int) for value in row["tiling"].values()), row
         assert (ROOT / row["sweep"]).is_file()
+
+
+ROWS = [
+    {"variant": "x", "device": "GPU", "dim": 64, "causal": True, "tiling": {"block_m": 192}},
+    {"variant": "x", "device": "GPU", "dim": 64, "causal": False, "tiling": {"block_n": 96}},
+    {"variant": "x", "device": "GPU", "dim": 128, "tiling": {"stages": 3}},
+]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ({"dim": 64, "causal": True}, launch.Tiling(block_m=192)),
+        ({"causal": False, "dim": 64}, launch.Tiling(block_n=96)),
+        ({"dim": 128}, launch.Tiling(stages=3)),
+    ],
+)
+def test_a_tiling_is_found_by_its_key(
+    monkeypatch: pytest.MonkeyPatch, key: dict[str, object], expected: launch.Tiling
+) -> None:
+    monkeypatch.setattr(launch, "table", lambda: ROWS)
+    launch._tuned.cache_clear()
+    assert launch.tuned("x", "GPU", launch.Tiling(), **key) == expected
+    launch._tuned.cache_clear()
+
+
+@pytest.mark.parametrize("key", [{"dim": 96}, {"dim": 128, "causal": True}, {"window": None}])
+def test_a_key_that_is_not_in_the_table_gets_the_default(
+    monkeypatch: pytest.MonkeyPatch, key: dict[str, object]
+) -> None:
+    monkeypatch.setattr(launch, "table", lambda: ROWS)
+    launch._tuned.cache_clear()
+    default = launch.Splitting(programs=7)
+    with pytest.warns(UserWarning, match="there are some for GPU"):
+        assert launch.tuned("x", "GPU", default, **key) is default
+    launch._tuned.cache_clear()
 
 
 def test_an_unknown_device_gets_the_default_and_a_message() -> None:
     with pytest.warns(UserWarning, match="no tiling of mha was measured on Some GPU"):
         assert launch.tiling_for("mha", "Some GPU", 64, False) == launch.Tiling()
+    with pytest.warns(UserWarning, match="for splits 3, window None"):
+        launch.tuned("mha", "Some GPU", launch.Splitting(), window=None, splits=3)
