@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from srcmap.cite.compare import FileText
-    from srcmap.cite.evidence import Quote
+    from srcmap.cite.quoting import Quote
 
 _TELLING = 14
 """Quoted text shorter than this, found elsewhere, proves nothing."""

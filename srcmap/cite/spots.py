@@ -1,0 +1,199 @@
+"""Where the text about a citation stands: its sentence, its clause, the lines above it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from srcmap.cite.words import is_code, shown_lines, telling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from srcmap.cite.nouns import Citation
+    from srcmap.cite.page import Page
+
+_SHORTENED = "".join(
+    rf"(?<!\b{word})" for word in ("[Ii]bid", "e\\.g", "i\\.e", "[Cc]f", "vs", "[Ff]ig", "[Ss]ec")
+)
+_END = re.compile(
+    rf"[。！？](?![」』”])|(?:[!?]|{_SHORTENED}\.)(?=\s|\Z)"
+    r"|[:：][ \t*`]*\r?\n|\n[ \t]*\r?\n|；\s*\n"
+)
+_CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
+"""A reference at the end of its line: what follows is about something else."""
+_GROUP = re.compile(r"[`*]{0,2}\s?(?:行\s?)?[(（][^()（）\n]{1,60}[)）]")
+"""Brackets right behind a reference say what is there."""
+_IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\s*\{(?:\\\w+\s*\{)*)\Z")
+
+
+class Spot(NamedTuple):
+    """Where to look for evidence about one citation: runs of characters, half open."""
+
+    sentence: tuple[int, int]
+    before: tuple[int, int]
+    """Its clause, up to the citation."""
+    after: tuple[int, int]
+    lead: tuple[int, int] | None
+    """The text above, for a citation that begins its line."""
+    begins: bool
+
+
+class Spots:
+    """Finds the text about the citations of one page."""
+
+    def __init__(self, page: Page, citations: Sequence[Citation]) -> None:
+        self.page, self.text = page, page.text
+        self.places = sorted(c.at for c in citations)
+        self.starts = [start for start, _ in self.places]
+        self._beginning: dict[tuple[int, int], bool] = {}
+        self._ends = sorted(end for _, end in self.places)
+        self._labels = self._labelled()
+        self._lined = sorted(c.at for c in citations if c.target.lines or c.target.section)
+
+    def spot(self, citation: Citation) -> Spot:
+        """Find the sentence, the clause and the lead of a citation."""
+        first, last = self._sentence(*citation.at)
+        label = self._labels.get(citation.at, citation.at)
+        start = self.edge_before(label[0])
+        group = _GROUP.match(self.text, start, label[0])
+        before = (min(max(first, group.end() if group and start else start), label[0]), label[0])
+        after = self._after(citation, before, last)
+        if citation.same and telling(self.text[slice(*after)]) and self._opens(citation):
+            before = (citation.at[0], citation.at[0])
+        if self.in_comment(citation) or citation.rule == "comment":
+            line = self.line_of(citation.at[0])
+            return Spot(line, line, (citation.at[1], citation.at[1]), None, False)
+        begins = self.begins(citation) and bool(self.above(citation))
+        return Spot((first, last), before, after, self._lead(citation) if begins else None, begins)
+
+    def _after(self, citation: Citation, before: tuple[int, int], last: int) -> tuple[int, int]:
+        """Give the rest of the sentence, where nothing before the citation says what is there."""
+        at = citation.at[1]
+        edge = self.edge_after(at)
+        group = _GROUP.match(self.text, at, edge)
+        if group:
+            return (at, group.end())
+        shared = edge < last and telling(self.text[slice(*before)])
+        if not citation.same and (shared or _CLOSED.match(self.text, at)):
+            return (at, at)
+        return (at, max(at, min(last, edge)))
+
+    def _opens(self, citation: Citation) -> bool:
+        """Whether it is the first thing in brackets."""
+        head = self.text[max(citation.at[0] - 16, 0) : citation.at[0]]
+        return re.search(r"[(（]\s*(?:同一?文件|[Ss]ame file)\s*\Z", head) is not None
+
+    def _labelled(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """For the target of a link, the reference that is its label, and the other way round."""
+        return {
+            other: one
+            for one, other in pairwise(self.places)
+            if other[0] - one[1] < 24 and _IN_LINK.match(self.text[one[1] : other[0]])
+        }
+
+    def _sentence(self, first: int, last: int) -> tuple[int, int]:
+        block = self.page.blocks[self.page.block_at(first)] if self.page.blocks else None
+        low, high = (block.first, max(block.last, last)) if block else (0, len(self.text))
+        low = max(min(low, first), first - 700)
+        start = low
+        for match in _END.finditer(self.text, low, first):
+            start = match.end()
+        end = _END.search(self.text, last, min(high, last + 700))
+        return (start, end.start() if end else min(high, last + 700))
+
+    def edge_before(self, at: int) -> int:
+        index = bisect_right(self._ends, at)
+        return self._ends[index - 1] if index else 0
+
+    def edge_after(self, at: int) -> int:
+        index = bisect_left(self.starts, at)
+        return self.starts[index] if index < len(self.starts) else len(self.text)
+
+    def _lead(self, citation: Citation) -> tuple[int, int]:
+        """The text above a citation that begins its line, down from the one before it."""
+        low = max(self._lined_before(citation.at[0]), citation.at[0] - 900)
+        index = self.page.block_at(citation.at[0])
+        for block in reversed(self.page.blocks[max(index - 12, 0) : index]):
+            if block.last < low:
+                break
+            following = self.text[slice(*self.line_of(block.last + 1))]
+            if block.kind == "heading" and not is_code(following):
+                low = block.last
+                break
+        return (low, citation.at[0])
+
+    def _lined_before(self, at: int) -> int:
+        return max((e for _, e in self._lined if e <= at), default=0)
+
+    def line_of(self, at: int) -> tuple[int, int]:
+        first = self.text.rfind("\n", 0, at) + 1
+        last = self.text.find("\n", at)
+        return first, len(self.text) if last < 0 else last
+
+    def in_comment(self, citation: Citation) -> bool:
+        """Whether it is the comment of a line of code, in text that has lost its fences."""
+        if citation.written or citation.rule not in ("continuation", "comment"):
+            return False
+        first, _ = self.line_of(citation.at[0])
+        head = self.text[first : citation.at[0]]
+        mark = re.search(r"(?:#|//|←)[^#]*\Z", head)
+        return mark is not None and bool(head[: mark.start()].strip()) and is_code(head)
+
+    def begins(self, citation: Citation) -> bool:
+        """Whether nothing but brackets stands before it in its line."""
+        known = self._beginning.get(citation.at)
+        if known is None:
+            known = self._beginning[citation.at] = self._begins_line(citation)
+        return known
+
+    def _begins_line(self, citation: Citation) -> bool:
+        first, _ = self.line_of(citation.at[0])
+        head = re.sub(r"(?:同一?文件|见|源码|来源|出处|[Ss]ource|[Ff]rom|[Ss]ee|[Ss]ame file)", "",
+                      self.text[first : citation.at[0]])  # fmt: skip
+        return not re.search(r"\w", head)
+
+    def above(self, citation: Citation) -> list[str]:
+        """The code block or the lines of code that end above a citation's line."""
+        first, _ = self.line_of(citation.at[0])
+        index = self.page.block_at(max(first - 1, 0))
+        for back in range(index, max(index - 2, -1), -1):
+            block = self.page.blocks[back] if self.page.blocks else None
+            if block and block.last <= citation.at[0]:
+                if block.kind == "fence" and not self.text[block.last : first].strip("`~ \r\n\t>"):
+                    return shown_lines(self.text[block.first : block.last])
+                if block.kind == "fence":
+                    break
+        found: list[str] = []
+        at = first - 1
+        while at > 0 and len(found) < 60:
+            begin = self.text.rfind("\n", 0, at) + 1
+            line = self.text[begin:at].rstrip("\r")
+            if not line.strip() and found:
+                break
+            if line.strip() and not is_code(line):
+                break
+            if line.strip():
+                found.insert(0, line)
+            at = begin - 1
+        return found
+
+    def codes(self, first: int, last: int) -> list[tuple[int, int, str]]:
+        """List the code spans that begin between two offsets, without their marks."""
+        found = []
+        for region in self.page.regions_in(first, last):
+            if region.kind == "code":
+                body = self.text[region.first : region.last]
+                body = re.sub(r"\A\\\w+\*?[{|!+]|[}|!+]\Z", "", body).strip("` \n")
+                found.append((region.first, region.last, body))
+        return found
+
+    def without_places(self, first: int, last: int) -> str:
+        parts, at = [], first
+        for index in range(bisect_left(self.starts, first), bisect_left(self.starts, last)):
+            start, end = self.places[index]
+            parts.append(self.text[at:start])
+            at = max(end, at)
+        return " ".join([*parts, self.text[at:last]])
