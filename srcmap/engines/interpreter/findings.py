@@ -90,6 +90,16 @@ class Findings:
             frame = frame.f_back
         return "", 0
 
+    def counts(self) -> dict[tuple[str, str, int, str], int]:
+        """Return how often each was seen, to go back to."""
+        return {key: found.count for key, found in self._found.items()}
+
+    def back_to(self, counts: dict[tuple[str, str, int, str], int]) -> None:
+        """Forget what was seen since: that attempt is made anew."""
+        self._found = {key: self._found[key] for key in counts}
+        for key, count in counts.items():
+            self._found[key].count = count
+
     def sorted(self) -> list[Finding]:
         """Return all, by file, line and kind."""
         return sorted(self._found.values(), key=lambda f: (f.path, f.line, f.kind, f.buffer))

@@ -372,33 +372,55 @@ def launch(grid: Grid, body: Any, mode: str = "whole") -> None:
         launch_ascend(grid, body, mode)
         return
     run = here.run
-    bounds = [0, grid.threads]
+    parting = Parting(grid.threads)
     watcher = run.watcher
     for index in grid.blocks():
         if watcher is not None and not watcher.wants_block(index):
             continue
-        bounds = _run_split(run, index, bounds, body)
+        _run_split(run, index, parting, body)
 
 
-def _run_split(run: Run, index: tuple[int, ...], bounds: list[int], body: Any) -> list[int]:
+class Parting:
+    """Where the threads of a block part, and where they stay abreast."""
+
+    def __init__(self, threads: int) -> None:
+        self.parted = {0, threads}
+        self.abreast: set[int] = set()
+
+    def split(self, error: SplitError) -> bool:
+        """Part there too; False when they do already."""
+        known = self.parted | (self.abreast if error.abreast else set())
+        new = set(error.bounds) - known
+        (self.abreast if error.abreast else self.parted).update(new)
+        return bool(new)
+
+    def roles(self) -> list[Role]:
+        """Return a role for each part."""
+        found: list[Role] = []
+        for start, stop in itertools.pairwise(sorted(self.parted)):
+            inside = {bound for bound in self.abreast if start < bound < stop}
+            pairs = itertools.pairwise(sorted({start, stop} | inside))
+            beside = tuple(Role(f"threads {a}-{b - 1}", a, b) for a, b in pairs)
+            for role in beside:
+                role.beside = beside
+            found += beside
+        return found
+
+
+def _run_split(run: Run, index: tuple[int, ...], parting: Parting, body: Any) -> None:
     """Run one block; when threads part, once more with more roles."""
+    seen = run.findings.counts()
     while True:
-        roles = [_role(a, b) for a, b in itertools.pairwise(bounds)]
-        block = Block(index, roles)
+        block = Block(index, parting.roles())
         try:
             run.run_block(block, lambda role: _in_role(run, role, index, body))
         except SplitError as split:
-            new = sorted({*bounds, *split.bounds})
-            if new == bounds:
+            run.findings.back_to(seen)
+            if not parting.split(split):
                 raise KernelError("threads part where they must act together") from split
-            bounds = new
         else:
             _check_left(run, block)
-            return bounds
-
-
-def _role(first: int, last: int) -> Role:
-    return Role(f"threads {first}-{last - 1}", first, last)
+            return
 
 
 def _in_role(run: Run, role: Role, index: tuple[int, ...], body: Any) -> None:

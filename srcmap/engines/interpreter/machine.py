@@ -34,11 +34,16 @@ class DeadlockError(KernelError):
 
 
 class SplitError(Exception):
-    """Threads of one role part at a branch: the block starts anew with these thread numbers."""
+    """Threads of one role part: the block starts anew with these thread numbers.
 
-    def __init__(self, bounds: Sequence[int]) -> None:
+    At a branch they go different ways; `abreast`, they run the same statements and wait for
+    different barriers, and together they still are one group for whatever the block shares.
+    """
+
+    def __init__(self, bounds: Sequence[int], *, abreast: bool = False) -> None:
         super().__init__(bounds)
         self.bounds = tuple(bounds)
+        self.abreast = abreast
 
 
 class _StoppedError(Exception):
@@ -70,11 +75,24 @@ class Role:
         """On Ascend: `C` for the Cube, `V` for a Vector."""
         self.vid = 0
         """Which of the two Vectors."""
+        self.beside: tuple[Role, ...] = (self,)
+        """The roles that run the same statements abreast, itself among them."""
+        self.alone = 0
+        """How many branches it is in that are not taken by all of them."""
         self.turn = threading.Semaphore(0)
 
     @property
     def threads(self) -> int:
         return self.last - self.first
+
+
+class _Meeting:
+    """Roles abreast meet: each brings something, and goes on when all have."""
+
+    def __init__(self) -> None:
+        self.brought: list[Any] = []
+        self.times = 0
+        self.result: Any = None
 
 
 class Block:
@@ -88,6 +106,7 @@ class Block:
         self.counters: dict[Any, Any] = {}
         """Flags and barriers that are known by number."""
         self.barriers: list[Any] = []
+        self.meetings: dict[int, _Meeting] = {}
         self.failure: BaseException | None = None
 
     def role_named(self, name: str) -> Role | None:
@@ -165,6 +184,35 @@ class Run:
         role.waits = None
         if self.block.failure is not None:
             raise _StoppedError
+
+    def meet(self, value: Any, result: Callable[[list[Any]], Any]) -> Any:
+        """Wait for the roles abreast; the last to come makes the result of what all brought."""
+        role = self.role
+        meeting = self.block.meetings.setdefault(role.beside[0].first, _Meeting())
+        times = meeting.times
+        meeting.brought.append(value)
+        if len(meeting.brought) == len(role.beside):
+            brought, meeting.brought = meeting.brought, []
+            meeting.result = result(brought)
+            meeting.times += 1
+        else:
+            self.wait_until(lambda: meeting.times > times, "the warp groups beside it")
+        return meeting.result
+
+    def together(self, action: Callable[[], Any]) -> Any:
+        """Do once what roles abreast do as one group: write what the block shares."""
+        if len(self.role.beside) == 1 or self.role.alone:
+            return action()
+        return self.meet(None, lambda _: self.apart(action))
+
+    def apart(self, action: Callable[[], Any]) -> Any:
+        """Do what is this role's alone, whoever runs abreast."""
+        role = self.role
+        role.alone += 1
+        try:
+            return action()
+        finally:
+            role.alone -= 1
 
     def yield_turn(self) -> None:
         """Let the others run first; nothing is waited for."""

@@ -327,11 +327,19 @@ def _check_written(buffer: Buffer, written: Any) -> None:
 def store(buffer: Buffer, index: tuple[Any, ...], value: Any) -> None:
     """Write the elements that the left side of an assignment names."""
     value = value_of(value)
-    run = here.run
     if any(isinstance(item, slice) for item in index) or len(index) < buffer.data.ndim:
         region(buffer, index).fill(value)
         return
     found = _indices(buffer, index)
+    # What each thread has an index of its own for, it stores itself.
+    if buffer.scope in SHARED_SCOPES and all(type(i) is int or type(i) is Lane for i in found):
+        here.run.together(lambda: _store(buffer, found, value))
+    else:
+        _store(buffer, found, value)
+
+
+def _store(buffer: Buffer, found: tuple[Any, ...], value: Any) -> None:
+    run = here.run
     new = cast(value, buffer.dtype)
     if buffer.dtype.floating:
         _check_nan(buffer, new)
@@ -571,6 +579,12 @@ class Region(Operand):
 
         `marks` says which values are more than left-overs of memory that nobody wrote.
         """
+        if self.buffer.scope in SHARED_SCOPES:
+            here.run.together(lambda: self._write(values, marks))
+        else:
+            self._write(values, marks)
+
+    def _write(self, values: Any, marks: Any) -> None:
         buffer = self.buffer
         cut = self.slices()
         if buffer.handshake is not None:

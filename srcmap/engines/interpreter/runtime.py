@@ -12,6 +12,7 @@ from srcmap.engines.interpreter.kernels import bind, launch
 from srcmap.engines.interpreter.machine import KernelError, SplitError, UnsupportedError, here
 from srcmap.engines.interpreter.memory import Buffer, Region, Var, region, value_of
 from srcmap.engines.interpreter.symbols import Symbol
+from srcmap.engines.interpreter.threads import part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -232,8 +233,9 @@ def _branch(test: Any, heavy: bool) -> Iterator[None]:
         return
     test = test.astype(bool)
     role = here.run.role
+    alone = not role.rank and _taken_alone(role, test, heavy)
     if role.mask is None and test.all():
-        yield
+        yield from _counted(role, alone)
         return
     if not test.any():
         return
@@ -242,9 +244,30 @@ def _branch(test: Any, heavy: bool) -> Iterator[None]:
     saved = role.mask
     role.mask = _and(saved, test)
     try:
-        yield
+        yield from _counted(role, alone)
     finally:
         role.mask = saved
+
+
+def _counted(role: Any, alone: bool) -> Iterator[None]:
+    """Run a branch once; `alone` when roles that run abreast do not take it alike."""
+    role.alone += alone
+    try:
+        yield
+    finally:
+        role.alone -= alone
+
+
+def _taken_alone(role: Any, test: Any, heavy: bool) -> bool:
+    """Whether roles that run abreast part here. Where they must act together, they do for good."""
+    if len(role.beside) == 1 or role.alone:
+        return False
+    same = here.run.meet((bool(test.all()), bool(test.any())), lambda found: len(set(found)) == 1)
+    if same and test.all() == test.any():
+        return False
+    if heavy and not same:
+        raise SplitError([other.first for other in role.beside[1:]])
+    return True
 
 
 def _split(test: Any) -> None:
@@ -253,8 +276,7 @@ def _split(test: Any) -> None:
     flat = np.asarray(test).reshape(-1)
     if role.rank or flat.size != role.threads:
         raise UnsupportedError("a tile operation under a condition that differs between elements")
-    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    raise SplitError([role.first + int(change) for change in changes])
+    part(flat)
 
 
 def loop(values: Iterable[Any], name: str) -> Iterator[Any]:

@@ -193,6 +193,13 @@ def atomic_min(dst: Any, value: Any, **_options: Any) -> Any:
 
 
 def _atomic(dst: Any, value: Any, combine: Any) -> Any:
+    run = here.run
+    by_thread = not run.role.rank and not isinstance(value, Region | Buffer)
+    once = run.apart if by_thread else run.together
+    return once(lambda: _combined(dst, value, combine))
+
+
+def _combined(dst: Any, value: Any, combine: Any) -> Any:
     if isinstance(dst, Elements):
         return _atomic_elements(dst, value_of(value), combine)
     target = region(dst)

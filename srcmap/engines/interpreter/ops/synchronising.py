@@ -7,6 +7,7 @@ from typing import Any
 from srcmap.engines.interpreter.machine import here
 from srcmap.engines.interpreter.memory import value_of
 from srcmap.engines.interpreter.ops.registry import operation
+from srcmap.engines.interpreter.threads import agreed
 
 _FILE = "tilelang/language/builtin.py"
 
@@ -42,9 +43,9 @@ class Barriers:
         self.name = "?"
 
     def __getitem__(self, index: Any) -> Barrier:
-        index = value_of(index[0] if isinstance(index, tuple) else index)
-        found = self.items[int(index)]
-        found.name = f"{self.name}[{int(index)}]"
+        place = agreed(index[0] if isinstance(index, tuple) else index)
+        found = self.items[place]
+        found.name = f"{self.name}[{place}]"
         return found
 
     def arrive(self, count: int) -> None:
@@ -97,7 +98,7 @@ def tcgen05_mma_arrive(mbarrier: Any, *_args: Any, **_options: Any) -> None:
 @operation("barrier_wait", "mbarrier_wait_parity", "ptx_wait_barrier", defined_in=_FILE)
 def barrier_wait(mbarrier: Any, parity: Any = 0, *_args: Any, **_options: Any) -> None:
     """Wait for the end of the phase with this parity."""
-    wanted = int(value_of(parity))
+    wanted = agreed(parity)
     name = getattr(mbarrier, "name", "barrier")
     here.run.wait_until(lambda: mbarrier.passed(wanted), f"{name}, parity {wanted}")
 
