@@ -7,6 +7,7 @@ what the variant's tiling depends on), with the shape and the sweep (a file unde
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import warnings
@@ -189,3 +190,42 @@ def check_mask(mask: Any, k: Any) -> None:
         raise TypeError(f"mask is of {_type_of(mask)} on {mask.device}: uint8 on {k.device}")
     if not mask.is_contiguous():
         raise ValueError("mask is not contiguous: mask.contiguous() is")
+
+
+def check_starts(name: str, starts: Any, q: Any) -> None:
+    """Raise, naming it, when `starts` is not [samples + 1] of int32 on the device of q.
+
+    What stands in it is not looked at: that would wait for the GPU. `lengths` does.
+    """
+    if not hasattr(starts, "is_contiguous"):
+        raise TypeError(f"{name} is a {type(starts).__name__}, and has to be a tensor of PyTorch")
+    if len(starts.shape) != 1 or starts.shape[0] < 2:
+        raise ValueError(f"{name} is {list(starts.shape)}, and has to be [samples + 1]")
+    if _type_of(starts) != "int32" or starts.device != q.device:
+        raise TypeError(f"{name} is of {_type_of(starts)} on {starts.device}: int32 on {q.device}")
+    if not starts.is_contiguous():
+        raise ValueError(f"{name} is not contiguous: {name}.contiguous() is")
+
+
+def lengths(name: str, starts: Any, total: int) -> list[int]:
+    """Return each sample's length; ValueError when `starts` does not rise from 0 to `total`.
+
+    Waits for the GPU.
+    """
+    found: list[int] = starts.tolist()
+    many = [end - first for first, end in itertools.pairwise(found)]
+    if found[0] != 0 or found[-1] != total or min(many) < 0:
+        raise ValueError(f"{name} is {found[:8]}..., and has to rise from 0 to {total}")
+    return many
+
+
+def check_table(name: str, tensor: Any, shape: tuple[int, ...], kind: str, q: Any) -> None:
+    """Raise, naming it, when `tensor` is not of this shape and type on the device of q."""
+    if not hasattr(tensor, "is_contiguous"):
+        raise TypeError(f"{name} is a {type(tensor).__name__}, and has to be a tensor of PyTorch")
+    if tuple(tensor.shape) != shape:
+        raise ValueError(f"{name} is {list(tensor.shape)}, and has to be {list(shape)}")
+    if _type_of(tensor) != kind or tensor.device != q.device:
+        raise TypeError(f"{name} is of {_type_of(tensor)} on {tensor.device}: {kind} on {q.device}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name} is not contiguous: {name}.contiguous() is")

@@ -9,11 +9,16 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-UNIT = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+UNIT = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 """Half a unit in the last place of 1: what one rounding is worth."""
-LEAST = {"float16": 2.0**-25, "float32": 2.0**-150, "float64": 0.0}
+LEAST = {"bfloat16": 2.0**-134, "float16": 2.0**-25, "float32": 2.0**-150, "float64": 0.0}
 """Half the smallest number there is: what one rounding of nearly nothing is worth."""
-WIDER = {"float16": np.float64, "float32": np.float64, "float64": np.longdouble}
+WIDER = {
+    "bfloat16": np.float64,
+    "float16": np.float64,
+    "float32": np.float64,
+    "float64": np.longdouble,
+}
 
 
 class Inputs(NamedTuple):
