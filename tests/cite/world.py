@@ -22,51 +22,51 @@ FWD = '''\
 import tiny.language as T
 
 
-def forward(batch, heads, seq_q, seq_kv, dim, is_causal, block_M=64, block_N=64):
-    scale = (1.0 / dim) ** 0.5 * 1.44269504  # log2(e)
+def forward(batch, heads, seq_q, seq_kv, dim, is_causal, block_Q=64, block_K=64):
+    scale = (1.0 / dim) ** 0.5 * 1.44269505  # log2(e)
     past_len = seq_kv - seq_q
     assert past_len >= 0, "more queries than keys"
 
     @T.prim_func
     def main(Q, K, V, Output):
-        with T.Kernel(T.ceildiv(seq_q, block_M), heads, batch) as (bx, by, bz):
-            acc_s = T.alloc_fragment([block_M, block_N], "float32")
-            acc_o = T.alloc_fragment([block_M, dim], "float32")
-            logsum = T.alloc_fragment([block_M], "float32")
+        with T.Kernel(T.ceildiv(seq_q, block_Q), heads, batch) as (bx, by, bz):
+            acc_s = T.alloc_fragment([block_Q, block_K], "float32")
+            acc_o = T.alloc_fragment([block_Q, dim], "float32")
+            logsum = T.alloc_fragment([block_Q], "float32")
             T.fill(acc_o, 0)
             T.fill(logsum, 0)
 
             loop_range = (
-                T.min(T.ceildiv(seq_kv, block_N), T.ceildiv((bx + 1) * block_M, block_N))
+                T.min(T.ceildiv(seq_kv, block_K), T.ceildiv((bx + 1) * block_Q, block_K))
                 if is_causal
-                else T.ceildiv(seq_kv, block_N)
+                else T.ceildiv(seq_kv, block_K)
             )
 
-            for k in T.Pipelined(loop_range, num_stages=2):
-                T.copy(K[bz, by, k * block_N : (k + 1) * block_N, :], K_shared)
+            for k in T.Pipelined(loop_range, num_stages=3):
+                T.copy(K[bz, by, k * block_K : (k + 1) * block_K, :], K_shared)
                 if is_causal:
-                    for i, j in T.Parallel(block_M, block_N):
-                        q_idx = bx * block_M + i + past_len
-                        k_idx = k * block_N + j
+                    for i, j in T.Parallel(block_Q, block_K):
+                        q_idx = bx * block_Q + i + past_len
+                        k_idx = k * block_K + j
                         acc_s[i, j] = T.if_then_else(q_idx >= k_idx, 0, -T.infinity("float32"))
                 T.gemm(Q_shared, K_shared, acc_s, transpose_B=True)
                 # check_inf: a row that saw nothing keeps its maximum at minus infinity
-                for i in T.Parallel(block_M):
+                for i in T.Parallel(block_Q):
                     scores_max[i] = T.if_then_else(scores_max[i] == -T.infinity("float32"), 0, scores_max[i])
-                for i in T.Parallel(block_M):
-                    scores_scale[i] = T.exp2(scores_max_prev[i] * scale - scores_max[i] * scale)
-                for i, j in T.Parallel(block_M, dim):
-                    acc_o[i, j] *= scores_scale[i]
+                for i in T.Parallel(block_Q):
+                    scores_decay[i] = T.exp2(scores_max_prev[i] * scale - scores_max[i] * scale)
+                for i, j in T.Parallel(block_Q, dim):
+                    acc_o[i, j] *= scores_decay[i]
 
-            for i, j in T.Parallel(block_M, dim):
+            for i, j in T.Parallel(block_Q, dim):
                 acc_o[i, j] /= logsum[i]
-            T.copy(acc_o, Output[bz, by, bx * block_M : (bx + 1) * block_M, :])
+            T.copy(acc_o, Output[bz, by, bx * block_Q : (bx + 1) * block_Q, :])
 
     return main
 
 
 def run_regression():
-    return forward(8, 32, 4096, 4096, 128, False, block_M=128, block_N=128)
+    return forward(8, 32, 4096, 4096, 128, False, block_Q=128, block_K=128)
 '''  # noqa: E501
 """Lines that the corpus cites: forward 6-47, scale 7, loop_range 20-24, causal mask 28-32."""
 
@@ -98,7 +98,7 @@ def reduce_max(buffer, out, dim=-1, clear=True):
     """Reduce to the maximum.
 
     clear : bool
-        If set to True, the output buffer will first be initialized to -inf.
+        When this is True, each row of out begins at -inf and not at zeroes.
     """
     return _reduce(buffer, out, "max", dim, clear)
 
@@ -107,7 +107,7 @@ def reduce_sum(buffer, out, dim=-1, clear=True):
     """Reduce to the sum.
 
     clear : bool
-        If set to True, the output buffer will be cleared before reduction.
+        When this is True, each row of out begins at zero before the sums.
     """
     return _reduce(buffer, out, "sum", dim, clear)
 '''
