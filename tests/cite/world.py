@@ -107,7 +107,7 @@ def reduce_sum(buffer, out, dim=-1, clear=True):
     """Reduce to the sum.
 
     clear : bool
-        When this is True, each row of out begins at zero before the sums.
+        When this is True, every row of out begins at zero before the sums.
     """
     return _reduce(buffer, out, "sum", dim, clear)
 '''
