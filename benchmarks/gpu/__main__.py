@@ -1,188 +1,213 @@
 """Our kernels beside upstream's and PyTorch's on this GPU: `python -m benchmarks.gpu`.
 
-Everything of one shape is measured in turns, in one run. `--sweep` tries all tilings of ours and
-puts the best into `kernels/tuning.json`. Results go to `kernels/results/` as JSON.
+Everything of one shape is measured in turns, in one run. `--sweep` tries all tilings of ours, puts
+the best into `kernels/tuning.json`, and measures with those. Results go to `kernels/results/` as
+JSON after each shape; `--limit` ends in time and keeps what there is.
 Needs the extra `kernels`, and the checkout of tilelang v0.1.14 (`srcmap sync tilelang@v0.1.14`).
+Without a GPU: `--take FOLDER` copies results from elsewhere, `--table` writes their README, and
+`--plot FILE` draws them.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
-import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpu.compiling import compile_all
-from benchmarks.gpu.contenders import (
-    PIN,
-    ROOT,
-    SHAPES,
-    SHIPPED,
-    Contender,
-    Shape,
-    contenders,
-    inputs_of,
-)
-from benchmarks.gpu.timing import ceilings, medians
+from benchmarks.gpu import results, variants
+from benchmarks.gpu.crew import Crew, Failed, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
+
+CHUNK = 4
+"""Variants that are compiled together: enough for all cores, few enough to see results early."""
+COMPILING = 240.0
+"""Seconds for one kernel."""
+MEASURING = 120.0
+"""Seconds for one shape."""
+RESERVE = 4.0
+"""Seconds kept for measuring a shape, when the limit would end compiling."""
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _arguments(argv)
+    if args.take:
+        print("took", *results.take(args.take))
+    if args.table or args.plot:
+        from benchmarks.gpu import report
+
+        report.write(args.plot, args.out if args.table else None)
+    if args.take or args.table or args.plot:
+        return 0
+    unknown = [name for name in args.variants if name not in variants.names()]
+    if unknown:
+        print(f"no {', '.join(unknown)}: there are {', '.join(variants.names())}", file=sys.stderr)
+        return 2
+    with Crew(args.workers) as crew:
+        return Run(crew, args).all(args.variants or variants.names())
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
     parser.add_argument("--sweep", action="store_true", help="try all tilings of ours")
+    parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="for compiling")
-    parser.add_argument("--out", type=Path, default=ROOT / "kernels" / "results")
-    args = parser.parse_args()
-    shapes = [s for s in SHAPES if not args.variants or s.variant in args.variants]
-    compile_all(shapes, args.sweep, args.workers)
-    about = machine() | ceilings(args.rounds)
-    for variant in dict.fromkeys(shape.variant for shape in shapes):
-        lines = [measure(s, args.sweep, args.rounds, about) for s in shapes if s.variant == variant]
-        slug = about["device"].removeprefix("NVIDIA ").lower().replace(" ", "-")
-        args.out.mkdir(parents=True, exist_ok=True)
-        found = {"variant": variant, **about, "digests": digests(variant), "shapes": lines}
-        file = args.out / f"{variant}-{slug}{'-sweep' if args.sweep else ''}.json"
-        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        if args.sweep:
-            write_tuning(variant, about["device"], lines, file.name)
+    parser.add_argument("--out", type=Path, default=results.RESULTS)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results: .svg or .png")
+    parser.add_argument("--table", action="store_true", help="write the results' README.md")
+    parser.add_argument("--take", type=Path, metavar="FOLDER", help="copy results from there")
+    return parser.parse_args(argv)
 
 
-def write_tuning(variant: str, device: str, lines: list[dict[str, Any]], sweep: str) -> None:
-    """Put the best tilings into the table, in the place of older ones of this variant and device.
+class Run:
+    """One run of the command: what it was asked for, and until when."""
 
-    Of several shapes with one key, the first stands in the table.
-    """
-    rows = {}
-    for line in reversed(lines):
-        shape = line["shape"]
-        key = (shape["dim"], shape["causal"], shape["window"] is not None)
-        rows[key] = {
-            "variant": variant,
-            "device": device,
-            **dict(zip(("dim", "causal", "windowed"), key, strict=True)),
-            "tiling": line["best_of_ours"]["tiling"],
-            "shape": shape,
-            "sweep": f"kernels/results/{sweep}",
+    def __init__(self, crew: Crew, args: argparse.Namespace) -> None:
+        self.crew = crew
+        self.args = args
+        self.began = time.monotonic()
+        self.until = self.began + args.limit
+        self.about: dict[str, Any] = {}
+
+    def all(self, names: list[str]) -> int:
+        """Measure variants, some at a time; return 1 when something is missing or wrong."""
+        about = self.crew.run(_job("machine", self.args.rounds), MEASURING)
+        if isinstance(about, Failed):
+            print(f"no GPU to measure on: {about.why}", file=sys.stderr)
+            return 3
+        self.about = about
+        print(about)
+        good = True
+        for start in range(0, len(names), CHUNK):
+            chunk = names[start : start + CHUNK]
+            plans = self.plan(chunk)
+            ready = self.compile(plans)
+            for name in chunk:
+                good = self.variant(name, plans.get(name, []), ready) and good
+        return 0 if good else 1
+
+    def plan(self, names: list[str]) -> dict[str, list[list[str]]]:
+        """Return the contenders' names of each shape of each variant."""
+        plans = {}
+        jobs = [_job("plan", name, self.args.sweep) for name in names]
+        for job, found in self.crew.map(jobs, MEASURING, self.until):
+            name = job.arguments[0]
+            if isinstance(found, Failed):
+                print(f"\n{name}: nothing is measured: {found.why}")
+            else:
+                plans[name] = found
+        return plans
+
+    def compile(self, plans: dict[str, list[list[str]]]) -> set[tuple[str, int, str]]:
+        """Compile everybody side by side; return who is ready: variant, shape, contender."""
+        jobs = [
+            _job("prepare", variant, number, name, self.args.sweep)
+            for variant, shapes in plans.items()
+            for number, names in enumerate(shapes)
+            for name in names
+        ]
+        until = self.until - RESERVE * sum(map(len, plans.values()))
+        ready = set()
+        for job, outcome in self.crew.map(jobs, COMPILING, until):
+            variant, number, name, _ = job.arguments
+            if isinstance(outcome, Failed):
+                print(f"{variant} {number} {name}: {outcome.why}")
+            else:
+                ready.add((variant, number, name))
+        print(f"\n{len(ready)} of {len(jobs)} compiled, {time.monotonic() - self.began:.0f} s")
+        return ready
+
+    def variant(
+        self, variant: str, plan: list[list[str]], ready: set[tuple[str, int, str]]
+    ) -> bool:
+        """Measure a variant's shapes; in a sweep again, with the tilings that it chose."""
+        names = [
+            [name for name in names if (variant, number, name) in ready]
+            for number, names in enumerate(plan)
+        ]
+        if not self.args.sweep:
+            lines = self.shapes(variant, names, {})
+            return len(lines) == len(plan) and all(map(_good, lines.values())) and bool(plan)
+        swept = self.shapes(variant, names, {}, sweep=True)
+        if not swept:
+            return False
+        tilings = self.tune(variant, swept)
+        finalists = [
+            sorted({n for n in many if not n.startswith("ours ")} | {"ours"}) for many in names
+        ]
+        lines = self.shapes(variant, finalists, tilings)
+        return len(lines) == len(plan) and all(map(_good, lines.values()))
+
+    def tune(self, variant: str, swept: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+        """Write the tilings that a sweep chose into the table; return them by shape."""
+        device = self.about["device"]
+        lines = list(swept.values())
+        file = f"{variant}-{results.slug(device)}-sweep.json"
+        results.tune(results.TUNING, variant, device, lines, file)
+        if self.args.out != results.RESULTS:  # on a machine that keeps nothing else
+            results.tune(self.args.out / "tuning.json", variant, device, lines, file)
+        chosen = results.choose(lines)
+        return {
+            number: tiling
+            for number, line in swept.items()
+            for key, tiling, _ in chosen
+            if key == line["key"]
         }
-    table = ROOT / "kernels" / "tuning.json"
-    old = json.loads(table.read_text(encoding="utf-8"))["rows"]
-    kept = [row for row in old if (row["variant"], row["device"]) != (variant, device)]
-    text = ",\n".join("  " + json.dumps(row) for row in [*kept, *reversed(rows.values())])
-    table.write_text('{"rows": [\n' + text + "\n]}\n", encoding="utf-8")
+
+    def shapes(
+        self, variant: str, names: list[list[str]], tilings: dict[int, Any], *, sweep: bool = False
+    ) -> dict[int, dict[str, Any]]:
+        """Measure those of these names, and write the results after each shape."""
+        lines: dict[int, dict[str, Any]] = {}
+        for number, many in enumerate(names):
+            left = self.until - time.monotonic()
+            if not many or left <= 0:
+                print(f"\n{variant}, shape {number}: not measured: "
+                      f"{'nobody is ready' if not many else 'the time is up'}")  # fmt: skip
+                continue
+            job = _job(
+                "measure", variant, number, many, sweep, self.args.rounds, tilings.get(number)
+            )
+            found = self.crew.run(job, min(MEASURING, left))
+            if isinstance(found, Failed):
+                print(f"\n{variant}, shape {number}: not measured: {found.why}")
+                continue
+            lines[number] = results.summary(found, self.about)
+            _show(lines[number])
+            results.write(
+                self.args.out, self.about, variant, list(lines.values()),
+                len(names) - len(lines), sweep=sweep,
+            )  # fmt: skip
+        return lines
 
 
-def measure(shape: Shape, sweep: bool, rounds: int, about: dict[str, Any]) -> dict[str, Any]:
-    """Check everybody against everybody's median output, then time them; return the line."""
-    import torch
-
-    inputs = inputs_of(shape)
-    calls, who, wrong = {}, {}, {}
-    for contender in contenders(shape, sweep):
-        made = attempt(contender, inputs)
-        if isinstance(made, str):
-            wrong[contender.name] = made
-        else:
-            calls[contender.name], who[contender.name] = made, contender
-    truth = calls["upstream as shipped"]().float()
-    for name, call in list(calls.items()):
-        off = float((call().float() - truth).abs().max())
-        if not off < 1e-2:
-            wrong[name] = f"off by {off}"
-            del calls[name]
-    found = medians(calls, rounds)
-    torch.cuda.empty_cache()
-    floor = max(shape.flops / about["matrix_tflops"] * 1e-9, shape.bytes / about["copy_tbs"] * 1e-9)
-    line = summary(shape, found, who, floor)
-    show(line, found, wrong)
-    return {**line, "milliseconds": found, "wrong": wrong}
+def _job(function: str, *arguments: Any) -> Job:
+    return Job("benchmarks.gpu.work", function, arguments)
 
 
-def attempt(contender: Contender, inputs: tuple[Any, ...]) -> Callable[[], Any] | str:
-    """Return a call that has worked once, or why it has not: a line of the table, either way."""
-    try:
-        call = contender.make(inputs)
-        call()
-    except Exception as problem:  # noqa: BLE001 - whatever it is, it is said
-        return repr(problem)[:200]
-    return call
+def _good(line: dict[str, Any]) -> bool:
+    return "ours_ms" in line and "ours" not in line["wrong"]
 
 
-def summary(
-    shape: Shape, found: dict[str, float], who: dict[str, Contender], floor: float
-) -> dict[str, Any]:
-    """Return the numbers of the table: milliseconds, and how many times faster ours is."""
-    upstream = min((n for n in found if who[n].kind == "upstream"), key=lambda n: found[n])
-    swept = [n for n in found if who[n].kind == "ours" and who[n].settings] or ["ours"]
-    best = min(swept, key=lambda n: found[n])
-    rivals = {
-        "upstream as shipped": found["upstream as shipped"],
-        "upstream's best": found[upstream],
-    } | {n: t for n, t in found.items() if who[n].kind == "pytorch"}
-    return {
-        "shape": shape._asdict(),
-        "ours_ms": found["ours"],
-        "ours_tflops": shape.flops / found["ours"] * 1e-9,
-        "floor_ms": floor,
-        "of_floor": floor / found["ours"],
-        "faster_than": {name: time / found["ours"] for name, time in rivals.items()},
-        "best_of_ours": {"name": best, "tiling": who[best].settings, "ms": found[best]},
-        "best_of_upstream": upstream,
-    }
-
-
-def show(line: dict[str, Any], found: dict[str, float], wrong: dict[str, str]) -> None:
-    shape = line["shape"]
-    print(f"\n{shape}")
-    print(
-        f"  ours {line['ours_ms']:.3f} ms = {line['ours_tflops']:.0f} TFLOP/s, "
-        f"{line['of_floor']:.0%} of the floor; "
-        + ", ".join(f"{n} x{r:.2f}" for n, r in line["faster_than"].items())
-    )
-    print(f"  best of ours: {line['best_of_ours']}")
-    for name, ms in sorted(found.items(), key=lambda item: item[1]):
-        print(f"    {ms:8.3f} ms  {name}")
-    for name, why in wrong.items():
-        print(f"    excluded  {name}: {why}")
-
-
-def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
-    import tilelang
-    import torch
-
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    driver = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split("\n")[0]
-    return {
-        "device": torch.cuda.get_device_name(),
-        "driver": driver,
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
-        "torch": torch.__version__,
-        "tilelang": tilelang.__version__,
-        "date": time.strftime("%Y-%m-%d"),
-        "dtype": "float16",
-    }
-
-
-def digests(variant: str) -> dict[str, str]:
-    """Return sha256 of our file and of upstream's: a result is stale when one changes."""
-    ours = ROOT / "kernels" / variant / "tilelang_kernel.py"
-    theirs = PIN / SHIPPED[variant][0]
-    return {
-        f"kernels/{variant}/tilelang_kernel.py": hashlib.sha256(ours.read_bytes()).hexdigest(),
-        f"tilelang v0.1.14 examples/{SHIPPED[variant][0]}": hashlib.sha256(
-            theirs.read_bytes()
-        ).hexdigest(),
-    }
+def _show(line: dict[str, Any]) -> None:
+    print(f"\n{line['shape']}")
+    if "ours_ms" in line:
+        print(
+            f"  ours {line['ours_ms']:.4f} ms = {line['ours_tflops']:.0f} TFLOP/s, "
+            f"{line['of_floor']:.0%} of the floor ({line['bound']}); "
+            + ", ".join(f"{n} x{r:.2f}" for n, r in line["faster_than"].items())
+        )
+    for name, ms in sorted(line["milliseconds"].items(), key=lambda item: item[1]):
+        print(f"    {ms:9.4f} ms  {name}")
+    for name, why in line["wrong"].items():
+        print(f"    excluded  {name}: {why}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

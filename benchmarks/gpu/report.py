@@ -1,0 +1,183 @@
+"""The results -> `kernels/results/README.md` and a plot. Both are derived, and a test says so."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.gpu.results import FORMAT, RESULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+RIVALS = ("upstream as shipped", "upstream's best", "pytorch cudnn", "pytorch flash")
+COLOURS = ("#0b6e4f", "#e08e0b", "#3b5bdb", "#a0a0a0")
+TICKS = (0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+INTRODUCTION = """\
+# What was measured
+
+This page is written by `python -m benchmarks.gpu --table` from the JSON files beside it; a test compares them.
+`speed.svg` draws the same figures (`--plot`), `../tuning.json` has the tilings and names the sweep that chose each.
+
+All contenders of a line were timed in turns, in one run on one GPU, with CUDA events; figures are medians, and inputs are not in the chip's cache.
+A ratio says how many times faster ours is.
+The floor is what the GPU reached in the same run: the operations over the rate of an fp16 matrix product, or the bytes (each input read once, each output written once) over the rate of a copy, whichever takes longer.
+Upstream is tilelang v0.1.14's example: as it ships, with the blocks that its own benchmark or heuristic takes, and the best of a few other blocks.
+"""  # noqa: E501 - prose: a sentence is a line
+
+
+def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """Return the results of all variants, without sweeps and tests, in the order of names."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        if file.stem.endswith(("-sweep", "-tests", "-profile", "-sanitize")):
+            continue
+        result = json.loads(file.read_text(encoding="utf-8"))
+        if result["format"] > FORMAT:
+            raise ValueError(f"{file.name} has format {result['format']}: newer than {FORMAT}")
+        found.append(result)
+    return found
+
+
+def write(plot: Path | None, folder: Path | None) -> None:
+    """Write the page into `folder`, and the plot: what is None is not wanted."""
+    found = load(folder or RESULTS)
+    if folder:
+        (folder / "README.md").write_text(page(found), encoding="utf-8")
+    if plot:
+        draw(found, plot)
+
+
+def page(found: list[dict[str, Any]]) -> str:
+    """Return the page."""
+    parts = [INTRODUCTION]
+    for device in sorted({result["device"] for result in found}):
+        here = [result for result in found if result["device"] == device]
+        parts += [f"\n## {device}\n\n", *_verdict(here), "\n", *_table(here), "\n", *_runs(here)]
+    return "".join(parts)
+
+
+def lines(found: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (variant, line) for each shape that ours ran."""
+    for result in found:
+        for line in result["shapes"]:
+            if "faster_than" in line:
+                yield result["variant"], line
+
+
+def ratios(found: list[dict[str, Any]], rival: str) -> dict[str, float]:
+    """Return, for each variant, the median over its shapes of how much faster ours is."""
+    many: dict[str, list[float]] = {}
+    for variant, line in lines(found):
+        if rival in line["faster_than"]:
+            many.setdefault(variant, []).append(line["faster_than"][rival])
+    return {variant: statistics.median(all_of_it) for variant, all_of_it in many.items()}
+
+
+def label(shape: dict[str, Any]) -> str:
+    """Return the sizes of a shape in a few words: `1x32x8192x128 causal`."""
+    plain = {n: v for n, v in shape.items() if n != "variant" and not isinstance(v, bool)}
+    main = [plain.pop(name) for name in ("batch", "heads", "seq", "dim") if name in plain]
+    said = ["x".join(map(str, main))] if main else []
+    said += [f"{name} {value}" for name, value in plain.items() if value is not None]
+    said += [name for name, value in shape.items() if value is True]
+    said += [f"not {name}" for name, value in shape.items() if value is False]
+    return ", ".join(said)
+
+
+def _verdict(here: list[dict[str, Any]]) -> Iterator[str]:
+    shipped = ratios(here, "upstream as shipped")
+    if not shipped:
+        return
+    slowest = min(
+        (line["faster_than"]["upstream as shipped"], variant, label(line["shape"]))
+        for variant, line in lines(here)
+        if "upstream as shipped" in line["faster_than"]
+    )
+    yield (
+        f"Over {len(shipped)} variants, ours is {statistics.median(shipped.values()):.2f} times as "
+        "fast as upstream as shipped (the median of the variants' medians); "
+        f"the least is {slowest[0]:.2f} ({slowest[1]}, {slowest[2]}).\n"
+    )
+
+
+def _table(here: list[dict[str, Any]]) -> Iterator[str]:
+    heads = ("variant", "shape", "ms", "TFLOP/s", "of the floor", *(f"x {r}" for r in RIVALS))
+    yield "| " + " | ".join(heads) + " |\n" + "|---|---|" + "--:|" * (len(heads) - 2) + "\n"
+    for variant, line in lines(here):
+        cells = [
+            variant,
+            label(line["shape"]),
+            f"{line['ours_ms']:.3f}",
+            f"{line['ours_tflops']:.0f}",
+            f"{line['of_floor']:.0%}",
+        ]
+        faster = line["faster_than"]
+        cells += [f"{faster[rival]:.2f}" if rival in faster else "" for rival in RIVALS]
+        yield "| " + " | ".join(cells) + " |\n"
+    for result in here:
+        for line in result["shapes"]:
+            if "faster_than" not in line:
+                why = line["wrong"].get("ours", "nothing ran")
+                yield f"\nNot in the table: {result['variant']}, {label(line['shape'])}: {why}\n"
+
+
+def _runs(here: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| variant | date | driver | CUDA | torch | tilelang | matrix TFLOP/s | copy TB/s |\n"
+    yield "|---|---|---|---|---|---|--:|--:|\n"
+    for result in here:
+        cells = [result[n] for n in ("variant", "date", "driver", "cuda", "torch", "tilelang")]
+        cells += [f"{result['matrix_tflops']:.0f}", f"{result['copy_tbs']:.2f}"]
+        yield "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+def stamp(found: list[dict[str, Any]]) -> str:
+    """Return what a plot of these results carries as its description."""
+    return "results " + hashlib.sha256(page(found).encode()).hexdigest()
+
+
+def draw(found: list[dict[str, Any]], file: Path) -> None:
+    """Draw, for each shape, how many times faster ours is than each rival (.svg or .png)."""
+    settings: Any = vars(importlib.import_module("matplotlib"))["rcParams"]
+    settings |= {"svg.hashsalt": "srcmap", "svg.fonttype": "none", "font.size": 8}
+    rows = list(lines(found))
+    figure = importlib.import_module("matplotlib.figure").Figure(
+        figsize=(9, 1.4 + 0.2 * len(rows)), layout="constrained"
+    )
+    axes = figure.subplots()
+    for rival, colour, marker in zip(RIVALS, COLOURS, "oDs^", strict=True):
+        points = [
+            (line["faster_than"][rival], place)
+            for place, (_, line) in enumerate(rows)
+            if rival in line["faster_than"]
+        ]
+        if points:
+            axes.scatter(*zip(*points, strict=True), label=rival, c=colour, marker=marker, s=22)
+    axes.axvline(1.0, color="black", linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    ticks = [tick for tick in TICKS if _within(tick, rows)]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_yticks(
+        range(len(rows)), [f"{variant}  {label(line['shape'])}" for variant, line in rows]
+    )
+    axes.invert_yaxis()
+    axes.grid(axis="both", linewidth=0.3)
+    axes.set_xlabel(f"times faster than (to the right of 1: ours is faster); {_devices(found)}")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(RIVALS), frameon=False)
+    about = {"Description": stamp(found), "Title": "TileLang kernels beside their rivals"}
+    when = {"Date": None} if file.suffix == ".svg" else {}
+    figure.savefig(file, metadata=about | when)
+
+
+def _within(tick: float, rows: list[tuple[str, dict[str, Any]]]) -> bool:
+    many = [ratio for _, line in rows for ratio in line["faster_than"].values()]
+    return 0.8 * min(many, default=1) <= tick <= 1.25 * max(many, default=1) or tick == 1
+
+
+def _devices(found: list[dict[str, Any]]) -> str:
+    return ", ".join(sorted({result["device"] for result in found}))

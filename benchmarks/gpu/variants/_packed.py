@@ -1,0 +1,103 @@
+"""What the modules of variants with packed samples share: lengths, inputs, PyTorch's kernel."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from functools import partial
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.gpu import parts
+from benchmarks.gpu.upstream import module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BLOCKS = {
+    128: ((128, 128), (128, 160), (128, 176)),
+    64: ((128, 128), (192, 96), (192, 128)),
+}
+"""block_m and block_n for a head size; three warp groups have too few registers for 128."""
+
+
+def lengths(samples: int, longest: int, spread: int, what: str) -> list[int]:
+    """Return the samples' lengths: at most `spread` below the longest, always the same.
+
+    Upstream draws the last 20 as its examples do, with queries and keys apart from each other.
+    """
+    rng = random.Random(f"{what} {samples} {longest} {spread}")
+    return [longest, *(rng.randint(longest - spread, longest) for _ in range(samples - 1))]
+
+
+def starts(many: list[int]) -> Any:
+    """Return where samples start, and where the last ends, as a CUDA tensor."""
+    import torch
+
+    return torch.tensor([0, *itertools.accumulate(many)], dtype=torch.int32, device="cuda")
+
+
+def inputs(
+    queries: list[int], keys: list[int], heads: int, kv_heads: int, dim: int
+) -> tuple[Any, ...]:
+    """Return q [Tq, H, D], k and v [Tk, Hkv, D], cu_seqlens_q and cu_seqlens_k."""
+    one = (sum(keys), kv_heads, dim)
+    return (*parts.normal((sum(queries), heads, dim), one, one), starts(queries), starts(keys))
+
+
+def pairs(queries: list[int], keys: list[int], causal: bool, window: int | None = None) -> float:
+    """Return how many keys all queries see together; the last query stands at the last key."""
+    return float(sum(_pairs(*one, causal, window) for one in zip(queries, keys, strict=True)))
+
+
+def _pairs(queries: int, keys: int, causal: bool, window: int | None) -> int:
+    places = range(keys - queries, keys)
+    ends = (max(0, place + 1) if causal else keys for place in places)
+    return sum(
+        max(0, end - max(0, place + 1 - (window or keys + queries)))
+        for place, end in zip(places, ends, strict=True)
+    )
+
+
+def sweep(dim: int, group: int) -> Iterator[dict[str, Any]]:
+    """Yield tilings; `group` heads side by side are tried beside single ones."""
+    names = ("block_m", "block_n", "stages", "head_group", "turns")
+    for (m, n), side, turns in itertools.product(BLOCKS[dim], (1, group), (False, True)):
+        yield dict(zip(names, (m, n, 2, side, turns), strict=True))
+
+
+def their_module(path: str) -> Any:
+    """Return a module of upstream's with kernels for packed samples.
+
+    The file imports helpers that make its own test data, and those need einops: a kernel does not.
+    """
+    if find_spec("einops") is None and "varlen_utils" not in sys.modules:
+        absent = ModuleType("varlen_utils")
+        absent.generate_random_padding_mask = absent.generate_qkv = None  # type: ignore[attr-defined]
+        sys.modules["varlen_utils"] = absent
+    return module(path)
+
+
+def pytorch(
+    max_q: int, max_k: int, causal: bool, grouped: bool
+) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
+    """Yield PyTorch's kernel for packed samples, which is FlashAttention 2."""
+    yield "pytorch flash", partial(_varlen_attn, max_q, max_k, causal, grouped)
+
+
+def _varlen_attn(max_q: int, max_k: int, causal: bool, grouped: bool) -> Callable[..., Any]:
+    from inspect import signature
+
+    from torch.nn.attention.varlen import varlen_attn
+
+    known = signature(varlen_attn).parameters  # it is young: its arguments still change
+    named: dict[str, Any] = {}
+    if causal:
+        named |= {"is_causal": True} if "is_causal" in known else {"window_size": (-1, 0)}
+    if grouped and "enable_gqa" in known:
+        named["enable_gqa"] = True
+    return lambda q, k, v, q_starts, k_starts: varlen_attn(
+        q, k, v, q_starts, k_starts, max_q, max_k, **named
+    )

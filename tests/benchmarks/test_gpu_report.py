@@ -1,0 +1,73 @@
+"""The page and the plot of the results are those of the JSON files."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchmarks.gpu import report, results
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ADVICE = "python -m benchmarks.gpu --table --plot kernels/results/speed.svg"
+
+
+def test_the_page_is_current() -> None:
+    text = (results.RESULTS / "README.md").read_text(encoding="utf-8")
+    assert text == report.page(report.load()), ADVICE
+
+
+def test_the_plot_is_current() -> None:
+    text = (results.RESULTS / "speed.svg").read_text(encoding="utf-8")
+    assert report.stamp(report.load()) in text, ADVICE
+
+
+def test_every_result_says_its_format() -> None:
+    for file in results.RESULTS.glob("*.json"):
+        assert json.loads(file.read_text(encoding="utf-8"))["format"] >= 1, file
+
+
+def made(variant: str, *faster: float, **more: Any) -> dict[str, Any]:
+    shapes: list[dict[str, Any]] = [
+        {"shape": {"variant": variant, "batch": 1, "heads": 2, "seq": 64, "dim": 128,
+                   "causal": number > 0, "window": None, "groups": 4},
+         "ours_ms": 1.0, "ours_tflops": 300.4, "of_floor": 0.5, "wrong": {},
+         "faster_than": {"upstream as shipped": ratio}}
+        for number, ratio in enumerate(faster)
+    ]  # fmt: skip
+    about = dict.fromkeys(("date", "driver", "cuda", "torch", "tilelang"), "1")
+    return {
+        "variant": variant, "device": "GPU", "matrix_tflops": 600.0, "copy_tbs": 4.0,
+        "shapes": shapes, **about, **more,
+    }  # fmt: skip
+
+
+def test_what_the_page_says() -> None:
+    failed = {"shape": {"variant": "c", "seq": 5}, "wrong": {"ours": "off by 0.3 of its norm"}}
+    many = [made("a", 1.0, 3.0), made("b", 0.5), made("c", shapes=[failed])]
+    text = report.page(many)
+    assert "Over 2 variants, ours is 1.25 times as fast" in text
+    assert "the least is 0.50 (b, 1x2x64x128, groups 4, not causal)." in text
+    assert "| a | 1x2x64x128, groups 4, causal | 1.000 | 300 | 50% | 3.00 |  |  |  |\n" in text
+    assert "Not in the table: c, 5: off by 0.3 of its norm" in text
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x-gpu.json").write_text('{"format": 99}')
+    with pytest.raises(ValueError, match=r"x-gpu\.json has format 99"):
+        report.load(tmp_path)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="no matplotlib")
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_a_plot_is_drawn_and_the_same_each_time(tmp_path: Path, kind: str) -> None:
+    many = [made("a", 1.0, 3.0), made("b", 0.5)]
+    files = [tmp_path / f"{name}.{kind}" for name in ("one", "two")]
+    for file in files:
+        report.draw(many, file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(files[0].read_bytes()) > 5000
