@@ -28,7 +28,7 @@ def lengths(samples: int, longest: int, spread: int, what: str) -> list[int]:
 
     Upstream draws the last 20 as its examples do, with queries and keys apart from each other.
     """
-    rng = random.Random(f"{what} {samples} {longest} {spread}")
+    rng = random.Random(f"{what} {samples} {longest} {spread}")  # noqa: S311 - no secret
     return [longest, *(rng.randint(longest - spread, longest) for _ in range(samples - 1))]
 
 

@@ -1,4 +1,4 @@
-"""Packed samples, beside upstream's two files for them: a KV head for each head, and shared ones."""
+"""Packed samples, beside both of upstream's files: a KV head for each head, and shared ones."""
 
 from __future__ import annotations
 
