@@ -1,0 +1,142 @@
+"""What is kept of a run on a GPU: nothing that did not run may look as if it had passed."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.kernels.gpu import outcomes, world
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ABOUT = {"device": "NVIDIA H200", "date": "2026-11-29", "torch": "2.11"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    tests, kernels = tmp_path / "tests", tmp_path / "kernels"
+    for name in ("mha", "mha_more", "sink"):
+        (kernels / name).mkdir(parents=True)
+        (kernels / name / "tilelang_kernel.py").write_text(name)
+    (kernels / "paged").mkdir()
+    tests.mkdir()
+    (tests / "test_mha.py").write_text("def test_one(): ...\n")
+    (tests / "test_mha_backward.py").write_text("def test_two(): ...\n")
+    (tests / "test_forward.py").write_text("def test_sink(): ...\ndef test_mha_rows(): ...\n")
+    (tmp_path / "pin" / "x").mkdir(parents=True)
+    (tmp_path / "pin" / "x" / "y.py").write_text("theirs\n")
+    monkeypatch.setattr(outcomes, "HERE", tests)
+    monkeypatch.setattr(outcomes, "KERNELS", kernels)
+    monkeypatch.setattr(world, "PIN", tmp_path / "pin")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "marked", "expected"),
+    [
+        ("test_mha.py", "test_anything", "", "mha"),
+        ("test_mha_backward.py", "test_anything", "", "mha"),
+        ("test_mha_more.py", "test_anything", "", "mha_more"),
+        ("test_forward.py", "test_sink[a-b]", "", "sink"),
+        ("test_forward.py", "test_mha_rows", "", "mha"),
+        ("test_forward.py", "test_grouped", "sink", "sink"),
+        ("test_forward.py", "test_grouped", "", ""),
+        ("test_paged.py", "test_x", "", ""),
+        ("test_sinks.py", "test_x", "", ""),
+    ],
+)
+def test_folder_of(home: Path, file: str, function: str, marked: str, expected: str) -> None:
+    assert outcomes.folder_of(file, function, marked) == expected
+
+
+def item(home: Path, file: str, name: str) -> Any:
+    return SimpleNamespace(
+        path=home / "tests" / file, name=name, nodeid=f"{file}::{name}",
+        get_closest_marker=lambda _: None,
+    )  # fmt: skip
+
+
+def report(outcome: str, when: str = "call") -> Any:
+    return SimpleNamespace(
+        outcome=outcome, when=when, passed=outcome == "passed", skipped=outcome == "skipped",
+        longrepr=("f", 1, "Skipped: no"), longreprtext="E   assert 1 == 2",
+    )  # fmt: skip
+
+
+def run(home: Path, tests: list[tuple[str, str, str]], narrowed: bool = False) -> dict[str, Any]:
+    """Run tests (file, name, outcome); those with no outcome are collected and do not end."""
+    kept = outcomes.Outcomes(home / "out", ABOUT, narrowed)
+    items = [(item(home, file, name), outcome) for file, name, outcome in tests]
+    kept.collected([one for one, _ in items])
+    for one, outcome in items:
+        if outcome:
+            when = "setup" if outcome == "skipped" else "call"
+            kept.ended(one, report("passed", "setup"), {"x/y.py"})
+            kept.ended(one, report(outcome, when), {"x/y.py"})
+            kept.ended(one, report("passed", "teardown"), set())
+    found: dict[str, Any] = json.loads((home / "out" / "mha-h200-tests.json").read_text())
+    return found
+
+
+def counts(found: dict[str, Any]) -> tuple[int, int, int, int, list[str]]:
+    passed, failed, skipped, unfinished = (
+        found[name] for name in ("passed", "failed", "skipped", "unfinished")
+    )
+    return passed, failed, skipped, unfinished, found["missing"]
+
+
+ALL = [
+    ("test_mha.py", "test_one", "passed"),
+    ("test_mha_backward.py", "test_two", "passed"),
+    ("test_forward.py", "test_mha_rows", "passed"),
+]
+
+
+def test_a_whole_run(home: Path) -> None:
+    found = run(home, ALL)
+    assert counts(found) == (3, 0, 0, 0, [])
+    assert list(found["ours"]) == ["kernels/mha/tilelang_kernel.py"]
+    blob = "950b81b7eee953d050aa05a641f8e056c85dd1bd"
+    assert found["upstream"] == {"tilelang v0.1.14 examples/x/y.py": blob}
+
+
+@pytest.mark.parametrize(
+    ("tests", "narrowed", "expected"),
+    [
+        ([*ALL[:2], (*ALL[2][:2], "failed")], False, (2, 1, 0, 0, [])),
+        ([*ALL[:2], (*ALL[2][:2], "skipped")], False, (2, 0, 1, 0, [])),
+        ([*ALL[:2], (*ALL[2][:2], "")], False, (2, 0, 0, 1, [])),
+        (ALL[:2], False, (2, 0, 0, 0, ["test_forward.py"])),
+        (ALL[:1], True, (1, 0, 0, 1, ["test_forward.py", "test_mha_backward.py"])),
+    ],
+)
+def test_what_is_not_whole(
+    home: Path, tests: list[tuple[str, str, str]], narrowed: bool, expected: Any
+) -> None:
+    assert counts(run(home, tests, narrowed)) == expected
+
+
+def test_files_that_run_apart_are_joined(home: Path) -> None:
+    run(home, ALL[:1])
+    run(home, ALL[1:2])
+    assert counts(run(home, ALL[2:])) == (3, 0, 0, 0, [])
+
+
+def test_an_earlier_run_of_other_sources_is_forgotten(home: Path) -> None:
+    run(home, ALL[:2])
+    (home / "kernels" / "mha" / "tilelang_kernel.py").write_text("changed")
+    assert counts(run(home, ALL[2:])) == (1, 0, 0, 0, ["test_mha.py", "test_mha_backward.py"])
+    (home / "tests" / "test_forward.py").write_text("def test_mha_other(): ...\n")
+    assert counts(run(home, ALL[:2])) == (2, 0, 0, 0, ["test_forward.py"])
+
+
+def test_tests_that_were_not_chosen_are_unfinished(home: Path) -> None:
+    kept = outcomes.Outcomes(home / "out", ABOUT, narrowed=False)
+    kept.deselected([item(home, "test_mha.py", "test_other")])
+    kept.collected([item(home, "test_mha.py", "test_one")])
+    found = json.loads((home / "out" / "mha-h200-tests.json").read_text())
+    assert found["unfinished"] == 2
