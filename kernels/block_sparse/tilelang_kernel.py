@@ -1,0 +1,320 @@
+"""Block-sparse attention on Hopper GPUs in TileLang: blocks that are off are never seen again.
+
+Does what tilelang's `examples/blocksparse_attention/example_tilelang_block_sparse_attn.py` does.
+There every program walks the whole row of flags, and copies, multiplies and waits in turns. Here it
+first writes down which blocks are on, so that the loop has no test in it: one warp group copies
+ahead along that list, the others compute, and the product with the values of one block is under way
+while the exponentials of the next are computed ("FlashAttention-3", Shah et al., 2024).
+
+Three layers: `block_sparse_forward` knows sizes and types, `main` inside it is the kernel,
+`attention` checks tensors, chooses a tiling and launches. Runs on a GPU of compute capability 9.0
+(tilelang >= 0.1.15), and in srcmap's interpreter anywhere.
+"""
+# mypy: disable-error-code="valid-type, no-untyped-def, no-untyped-call, untyped-decorator, misc"
+# TileLang reads the annotations of kernels as values, so they are no types, and must not be text.
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import tilelang
+import tilelang.language as T
+
+from kernels import launch
+
+LOG2E = 1.4426950408889634
+"""exp(x) is exp2(x * LOG2E), and exp2 is what the hardware has."""
+BLOCKS = (64, 128)
+"""Queries, and keys, that one flag stands for: a warp group multiplies 64 queries."""
+
+
+class Tiling(NamedTuple):
+    """How the kernel is cut: numbers that change its speed and nothing it computes."""
+
+    stages: int = 2
+    """Blocks of keys, and of values, that are on the chip at once."""
+    residents: int = 2
+    """Programs that share a multiprocessor: while one waits, another computes."""
+    head_group: int = 1
+    """Heads that are worked on side by side before the next ones."""
+
+
+def registers(groups: int, residents: int) -> int:
+    """Return how many registers a computing thread can have: what the copying ones leave over.
+
+    A multiprocessor has 65536, a program gets as many for each thread to begin with, a multiple of
+    8, and a thread at most 255. Copying needs 24.
+    """
+    threads = 128 * (groups + 1)
+    each = min(65536 // (residents * threads), 255) // 8 * 8
+    return int(min(240, (each * (groups + 1) - 24) // groups // 8 * 8))
+
+
+@tilelang.jit(out_idx=[4], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
+def block_sparse_forward(
+    batch: int,
+    heads: int,
+    seq_len: int,
+    dim: int,
+    causal: bool = False,
+    block: int = 64,
+    dtype: str = "float16",
+    stages: int = 2,
+    residents: int = 2,
+    head_group: int = 1,
+) -> Any:
+    """Return the kernel of these sizes: Q, K, V, BlockMask -> Output.
+
+    Every 64 of the `block` queries of a program have a warp group; one more copies. The rest is
+    explained at `Tiling`; `head_group` divides batch times heads.
+    """
+    accum = "float32"
+    shape = [batch, heads, seq_len, dim]
+    tiles = -(-seq_len // block)
+    groups = block // 64
+    computing = groups * 128
+    ragged = seq_len % block != 0
+    # concept: softmax-scale
+    scale = dim**-0.5 * LOG2E
+
+    @T.macro
+    def softmax(t, bx, acc_s, m, m_prev, rescale, row_sum, l):
+        """Turn the scores of block t into probabilities; bring maximum and denominator along."""
+        # Of the blocks that a causal query may read, the one on the diagonal has keys to hide.
+        # concept: causal-mask, mask-value
+        if causal:
+            if t == bx:
+                for i, j in T.Parallel(block, block):
+                    acc_s[i, j] = T.if_then_else(i >= j, acc_s[i, j], -T.infinity(accum))
+        # concept: boundary-mask, mask-value
+        if ragged and not causal:
+            if t == tiles - 1:
+                for i, j in T.Parallel(block, block):
+                    acc_s[i, j] = T.if_then_else(
+                        t * block + j < seq_len, acc_s[i, j], -T.infinity(accum)
+                    )
+        # Every query of the tile sees the first key of a listed block: no maximum stays -inf.
+        # concept: row-max
+        T.copy(m, m_prev)
+        T.reduce_max(acc_s, m, dim=1, clear=False)
+        # concept: rescale-factor
+        for i in T.Parallel(block):
+            rescale[i] = T.exp2(m_prev[i] * scale - m[i] * scale)
+        # concept: probability
+        for i, j in T.Parallel(block, block):
+            acc_s[i, j] = T.exp2(acc_s[i, j] * scale - m[i] * scale)
+        # concept: row-sum
+        T.reduce_sum(acc_s, row_sum, dim=1)
+        # concept: denominator
+        for i in T.Parallel(block):
+            l[i] = l[i] * rescale[i] + row_sum[i]
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor(shape, dtype),
+        K: T.Tensor(shape, dtype),
+        V: T.Tensor(shape, dtype),
+        BlockMask: T.Tensor([batch, heads, tiles, tiles], "bool"),  # concept: block-mask-param
+        Output: T.Tensor(shape, dtype),
+    ):
+        # concept: kernel-grid
+        with T.Kernel(tiles * head_group, batch * heads // head_group, threads=computing + 128) as (
+            px,
+            py,
+        ):
+            Q_shared = T.alloc_shared([block, dim], dtype)
+            K_shared = T.alloc_shared([stages, block, dim], dtype)
+            V_shared = T.alloc_shared([stages, block, dim], dtype)
+            before = T.alloc_shared([tiles + 1], "int32")
+            listed = T.alloc_shared([tiles], "int16")
+            acc_s = T.alloc_fragment([block, block], accum)
+            p = T.alloc_fragment([block, block], dtype)
+            acc_o = T.alloc_fragment([block, dim], accum)
+            m = T.alloc_fragment([block], accum)
+            m_prev = T.alloc_fragment([block], accum)
+            rescale = T.alloc_fragment([block], accum)
+            row_sum = T.alloc_fragment([block], accum)
+            l = T.alloc_fragment([block], accum)
+            q_ready = T.alloc_barrier(128)
+            k_ready = T.alloc_barrier([128] * stages)
+            v_ready = T.alloc_barrier([128] * stages)
+            k_free = T.alloc_barrier([computing] * stages)
+            v_free = T.alloc_barrier([computing] * stages)
+            T.annotate_min_blocks_per_sm(residents)
+
+            # Causal rows are longer the later they are; the longest start first, and none is left
+            # over for the end.
+            bx = tiles - 1 - px // head_group if causal else px // head_group
+            head = (py * head_group + px % head_group) % heads
+            sample = (py * head_group + px % head_group) // heads
+            first = bx * block
+            # concept: loop-range
+            blocks = bx + 1 if causal else tiles
+
+            tx = T.get_thread_binding()
+            if tx >= computing:  # the warp group that copies
+                T.tma_copy(Q[sample, head, first : first + block, :], Q_shared, barrier=q_ready)
+                T.mbarrier_arrive(q_ready)
+            # before[t]: how many blocks before t are on, and so the place of t in the list.
+            # concept: block-mask
+            for t in T.Parallel(tiles + 1):
+                before[t] = T.if_then_else(
+                    (t > 0) & (t <= blocks),
+                    T.cast(BlockMask[sample, head, bx, T.max(t - 1, 0)], "int32"),
+                    0,
+                )
+            # end
+            T.sync_threads()
+            if tx < computing:
+                T.cumsum(before)
+            T.sync_threads()
+            # concept: block-skip
+            for t in T.Parallel(tiles):
+                if before[t + 1] > before[t]:
+                    listed[before[t]] = T.cast(t, "int16")
+            # end
+            count = before[tiles]
+
+            if tx >= computing:
+                T.set_max_nreg(24, 0)
+                for s in T.serial(count):
+                    t = T.cast(listed[s], "int32")
+                    T.mbarrier_wait_parity(k_free[s % stages], ((s // stages) & 1) ^ 1)
+                    T.tma_copy(
+                        K[sample, head, t * block : (t + 1) * block, :],
+                        K_shared[s % stages, :, :],
+                        barrier=k_ready[s % stages],
+                    )
+                    T.mbarrier_arrive(k_ready[s % stages])
+                    T.mbarrier_wait_parity(v_free[s % stages], ((s // stages) & 1) ^ 1)
+                    T.tma_copy(
+                        V[sample, head, t * block : (t + 1) * block, :],
+                        V_shared[s % stages, :, :],
+                        barrier=v_ready[s % stages],
+                    )
+                    T.mbarrier_arrive(v_ready[s % stages])
+            else:  # those that compute
+                T.set_max_nreg(registers(groups, residents), 1)
+                # concept: state-init
+                T.fill(acc_o, 0)
+                T.fill(l, 0)
+                T.fill(m, -T.infinity(accum))
+
+                T.mbarrier_wait_parity(q_ready, 0)
+                if count > 0:
+                    T.mbarrier_wait_parity(k_ready[0], 0)
+                    # concept: qk-gemm
+                    T.wgmma_gemm(
+                        Q_shared,
+                        K_shared[0, :, :],
+                        acc_s,
+                        transpose_B=True,
+                        policy=T.GemmWarpPolicy.FullRow,
+                        clear_accum=True,
+                    )
+                    T.wait_wgmma(0)
+                    # end
+                    T.mbarrier_arrive(k_free[0])
+                    softmax(T.cast(listed[0], "int32"), bx, acc_s, m, m_prev, rescale, row_sum, l)
+                    T.copy(acc_s, p)
+                    for s in T.serial(count - 1):  # concept: kv-loop
+                        T.mbarrier_wait_parity(k_ready[(s + 1) % stages], ((s + 1) // stages) & 1)
+                        # concept: qk-gemm
+                        T.wgmma_gemm(
+                            Q_shared,
+                            K_shared[(s + 1) % stages, :, :],
+                            acc_s,
+                            transpose_B=True,
+                            policy=T.GemmWarpPolicy.FullRow,
+                            clear_accum=True,
+                        )
+                        # end
+                        T.mbarrier_wait_parity(v_ready[s % stages], (s // stages) & 1)
+                        # concept: pv-gemm
+                        T.wgmma_gemm(
+                            p, V_shared[s % stages, :, :], acc_o, policy=T.GemmWarpPolicy.FullRow
+                        )
+                        # end
+                        T.wait_wgmma(1)  # the scores are there, the second product is under way
+                        T.mbarrier_arrive(k_free[(s + 1) % stages])
+                        softmax(
+                            T.cast(listed[s + 1], "int32"),
+                            bx, acc_s, m, m_prev, rescale, row_sum, l,
+                        )  # fmt: skip
+                        T.wait_wgmma(0)
+                        T.mbarrier_arrive(v_free[s % stages])
+                        # concept: acc-rescale
+                        for i, j in T.Parallel(block, dim):
+                            acc_o[i, j] *= rescale[i]
+                        # end
+                        T.copy(acc_s, p)
+                    last = count - 1
+                    T.mbarrier_wait_parity(v_ready[last % stages], (last // stages) & 1)
+                    # concept: pv-gemm
+                    T.wgmma_gemm(
+                        p, V_shared[last % stages, :, :], acc_o, policy=T.GemmWarpPolicy.FullRow
+                    )
+                    T.wait_wgmma(0)
+                # A row whose blocks are all off is 0.
+                # concept: normalise, empty-row
+                for i, j in T.Parallel(block, dim):
+                    acc_o[i, j] = T.if_then_else(l[i] > 0, acc_o[i, j] / l[i], 0)
+                # Each warp group has read its own rows of Q for the last time.
+                # concept: epilogue-store
+                T.copy(acc_o, Q_shared)
+                T.fence_proxy_async()
+                T.copy(Q_shared, Output[sample, head, first : first + block, :])
+
+    return main
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    block_mask: Any,
+    *,
+    causal: bool,
+    block: int = 64,
+    tiling: "Tiling | None" = None,
+) -> Any:
+    """Return attention of CUDA tensors to the blocks that are on, in the type of q.
+
+    q, k, v [B, H, S, D], block_mask [B, H, n, n] of bool with n = ceil(S / block), rows for queries
+    -> [B, H, S, D]; a row that sees no key is 0. Types float16 or bfloat16, D 64 or 128, `block` 64
+    or 128. Without a `tiling`, the table of tilings has one for the device. ValueError or TypeError
+    names the argument that does not fit.
+    """
+    sizes = launch.check(q, k, v, causal=causal, layout="BHSD")
+    if tuple(k.shape) != tuple(q.shape):
+        raise ValueError(f"k is {list(k.shape)}, and q {list(q.shape)}: they have to be alike")
+    if block not in BLOCKS:
+        raise ValueError(f"block is {block}, and may be one of {BLOCKS}")
+    tiles = -(-sizes.seq_q // block)
+    table = (sizes.batch, sizes.heads, tiles, tiles)
+    launch.check_table("block_mask", block_mask, table, "bool", q)
+    if tiling is None:
+        device, key = launch.device_name(q.device.index), {"dim": sizes.dim, "block": block}
+        tiling = launch.tuned("block_sparse", device, _default(sizes.dim, block), **key)
+    kernel = _compiled(sizes, causal, block, tiling)
+    return kernel(q, k, v, block_mask)
+
+
+def _default(dim: int, block: int) -> Tiling:
+    """Return a tiling that fits into registers and shared memory."""
+    return Tiling(stages=2, residents=1 if block == 128 and dim == 128 else 2)
+
+
+@cache
+def _compiled(sizes: launch.Sizes, causal: bool, block: int, tiling: Tiling) -> Any:
+    return block_sparse_forward(
+        sizes.batch,
+        sizes.heads,
+        sizes.seq_q,
+        sizes.dim,
+        causal,
+        block,
+        sizes.dtype,
+        tiling.stages,
+        tiling.residents,
+        launch.divisor(tiling.head_group, sizes.batch * sizes.heads),
+    )
