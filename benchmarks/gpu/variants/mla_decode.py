@@ -1,0 +1,104 @@
+"""Decoding with MLA, beside `deepseek_mla/example_mla_decode.py` and its other schedule."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.gpu import parts
+from benchmarks.gpu.variants._latent import theirs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PLAIN = "deepseek_mla/example_mla_decode.py"
+SPECIALISED = "deepseek_mla/example_mla_decode_ws.py"
+"""Two warp groups that compute and one that copies; wants tiles of 64 heads."""
+
+
+class Shape(NamedTuple):
+    variant: str
+    batch: int
+    heads: int
+    seq: int
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.batch * self.heads * self.seq * (576 + 512)
+
+    @property
+    def bytes(self) -> float:
+        return 2.0 * self.batch * (self.seq * 576 + self.heads * (576 + 512))
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {"few_heads": self.heads <= 32}
+
+
+SHAPES = (
+    Shape("mla_decode", 132, 128, 8192),  # what upstream's file runs by default
+    Shape("mla_decode", 1, 128, 8192),  # what its regression test runs
+    Shape("mla_decode", 4, 16, 65536),  # an eighth of the heads, as with eight GPUs
+    Shape("mla_decode", 64, 16, 8192),
+)
+
+
+def inputs(shape: Shape) -> tuple[Any, ...]:
+    """Return q [B, H, 512], q_pe [B, H, 64], kv [B, S, 1, 512] and k_pe [B, S, 1, 64]."""
+    b, h, s = shape.batch, shape.heads, shape.seq
+    return parts.normal((b, h, 512), (b, h, 64), (b, s, 1, 512), (b, s, 1, 64))
+
+
+def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
+    from kernels.mla_decode.tilelang_kernel import Tiling, attention
+
+    chosen = Tiling(**tiling) if tiling else None
+    return lambda *inputs: attention(*inputs, tiling=chosen)
+
+
+def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
+    for lag in (True, False):
+        for programs in (64, 128, 132, 264, 528):
+            yield {"programs": programs, "lag": lag}
+
+
+def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
+    """Yield upstream's, with as many splits as fill the GPU once and twice.
+
+    Each split has to have an even number of blocks of 64 keys.
+    """
+    yield "upstream as shipped", partial(_plain, shape, 1)
+    tiles = shape.batch * -(-shape.heads // 64)
+    for programs in (128, 256):
+        splits = max(1, programs // tiles)
+        if splits > 1:
+            yield f"upstream {splits} splits", partial(_plain, shape, splits)
+        if shape.heads >= 64:
+            yield f"upstream specialised, {splits} splits", partial(_specialised, shape, splits)
+        if splits == 1:
+            return
+
+
+def _sizes(shape: Shape, splits: int) -> tuple[Any, ...]:
+    b, h, s = shape.batch, shape.heads, shape.seq
+    return b, h, 1, s, 512, 64, 64, min(64, h), splits, 576**-0.5
+
+
+def _plain(shape: Shape, splits: int) -> Callable[..., Any]:
+    kernel: Callable[..., Any] = theirs(PLAIN).flashattn(*_sizes(shape, splits))
+    return kernel
+
+
+def _specialised(shape: Shape, splits: int) -> Callable[..., Any]:
+    import torch
+
+    kernel = theirs(SPECIALISED).flashattn(*_sizes(shape, splits))
+    made = {"device": "cuda", "dtype": torch.float16}
+    lse = torch.empty(shape.batch, shape.heads, splits, **made)
+    part = torch.empty(shape.batch, shape.heads, splits, 512, **made)
+    return lambda *inputs: kernel(*inputs, lse, part)
+
+
+def pytorch(shape: Shape) -> tuple[()]:
+    """PyTorch's fast backends have no head size of 576."""
+    return ()
