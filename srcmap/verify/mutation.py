@@ -37,6 +37,7 @@ _NOT_COMPUTED = {
 _TELLING = {
     *("uninitialised-read", "nan-born", "output-unwritten", "flag-left-set", "flag-not-set"),
     *("barrier-over-arrived", "address-overlap", "race", "stale-read"),
+    *("unwaited-read", "unwaited-write", "unordered"),
 }
 """Findings that no inputs of a sound kernel bring about, unlike loads out of range."""
 _BEFORE = 4

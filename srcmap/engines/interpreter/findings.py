@@ -26,6 +26,9 @@ KINDS = (
         "deadlock",
         "race",
         "stale-read",
+        "unwaited-read",
+        "unwaited-write",
+        "unordered",
     ),
 )
 

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
+Clock = dict[Any, int]
+"""Up to which time each actor (a role, or what runs beside one) is known to be over."""
+
+
+def join(clock: Clock, more: Clock) -> None:
+    """Take over what is known to be over."""
+    for actor, time in more.items():
+        if clock.get(actor, 0) < time:
+            clock[actor] = time
+
+
 class KernelError(Exception):
     """The kernel asked for something that cannot be done; `operation` names what."""
 
@@ -79,11 +90,24 @@ class Role:
         """The roles that run the same statements abreast, itself among them."""
         self.alone = 0
         """How many branches it is in that are not taken by all of them."""
+        self.parted = 0
+        """How many branches it is in that depend on the thread."""
+        self.clock: Clock = {self: 1}
+        self.pipes: dict[str, Any] = {}
+        """What it starts and does not wait for at once, by kind; see `traffic`."""
+        self.flight: Any = None
+        """The operation that runs beside it and whose reads and writes are under way."""
         self.turn = threading.Semaphore(0)
 
     @property
     def threads(self) -> int:
         return self.last - self.first
+
+    def released(self) -> Clock:
+        """Return what others learn from it now; what it does from here on is later."""
+        known = dict(self.clock)
+        self.clock[self] += 1
+        return known
 
 
 class _Meeting:
@@ -92,6 +116,7 @@ class _Meeting:
     def __init__(self) -> None:
         self.brought: list[Any] = []
         self.times = 0
+        self.clock: Clock = {}
         self.result: Any = None
 
 
@@ -191,12 +216,15 @@ class Run:
         meeting = self.block.meetings.setdefault(role.beside[0].first, _Meeting())
         times = meeting.times
         meeting.brought.append(value)
+        join(meeting.clock, role.released())
         if len(meeting.brought) == len(role.beside):
+            join(role.clock, meeting.clock)
             brought, meeting.brought = meeting.brought, []
             meeting.result = result(brought)
             meeting.times += 1
         else:
             self.wait_until(lambda: meeting.times > times, "the warp groups beside it")
+        join(role.clock, meeting.clock)
         return meeting.result
 
     def together(self, action: Callable[[], Any]) -> Any:

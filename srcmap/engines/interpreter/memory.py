@@ -16,6 +16,7 @@ from srcmap.engines.interpreter.dtypes import DType, cast
 from srcmap.engines.interpreter.lanes import Lane, Operand
 from srcmap.engines.interpreter.machine import KernelError, here
 from srcmap.engines.interpreter.symbols import Symbol
+from srcmap.engines.interpreter.traffic import Traffic
 
 GLOBAL = "global"
 SHARED_SCOPES = {"shared", "L1", "tmem", GLOBAL}
@@ -32,10 +33,12 @@ def value_of(value: Any) -> Any:
 class Shadow:
     """Which elements have been written; shared by all views of a buffer."""
 
-    __slots__ = ("flat",)
+    __slots__ = ("flat", "traffic")
 
     def __init__(self, size: int, written: bool) -> None:
         self.flat: Any = None if written else np.zeros(size, dtype=bool)
+        self.traffic: Any = None
+        """Who read and wrote what, where things run beside each other; see `traffic`."""
 
     def settle(self) -> None:
         """Forget the record when everything is written."""
@@ -184,6 +187,8 @@ def load(buffer: Buffer, index: tuple[Any, ...]) -> Any:
     if all(type(item) is int for item in found):
         return _load_one(buffer, found)
     window = _window(buffer, found)
+    if _is_watched(buffer):
+        _touch_elements(buffer, found, write=False)
     if buffer.handshake is not None:
         buffer.handshake.before_read(here.run, _hull(buffer, found))
     values = _gather(buffer, found) if window is None else _spread(buffer.data, window)
@@ -200,6 +205,8 @@ def _load_one(buffer: Buffer, index: tuple[int, ...]) -> Any:
     if not inside:
         run.note("load-out-of-range", buffer.name, where=index)
         return plain(buffer.data.dtype.type(0))
+    if buffer.shadow.traffic is not None:
+        touch(buffer, tuple((i, i + 1) for i in index), write=False)
     if buffer.shadow.flat is not None and not buffer.written()[index]:
         _unwritten(buffer, 1, index)
     if buffer.handshake is not None:
@@ -297,6 +304,45 @@ def _unwritten(buffer: Buffer, count: int, where: tuple[int, ...]) -> None:
     here.run.note(kind, buffer.name, count=count, where=where, detail=buffer.overwritten)
 
 
+def _is_watched(buffer: Buffer) -> bool:
+    """Whether it matters who reads and writes a buffer: from the first flight on it does."""
+    if buffer.shadow.traffic is None and here.run.role.flight is not None:
+        if buffer.scope == GLOBAL:
+            return False
+        buffer.shadow.traffic = Traffic(shared=False)
+    return buffer.shadow.traffic is not None
+
+
+def touch(buffer: Buffer, box: Any, write: bool) -> None:
+    """Tell the traffic of a buffer that a box of it is read or written."""
+    whole = buffer.owner.data.shape
+    if buffer.data.shape != whole:  # another shape of the same memory: known when it is all of it
+        if any(a > 0 or b < size for (a, b), size in zip(box, buffer.data.shape, strict=True)):
+            return
+        box = tuple((0, size) for size in whole)
+    buffer.shadow.traffic.touch(buffer.owner.name, box, write)
+
+
+def _touch_elements(buffer: Buffer, index: tuple[Any, ...], write: bool) -> None:
+    """Tell the traffic of the elements that an index names, when they fill a box."""
+    mask = here.run.role.mask
+    if mask is None and all(type(i) is int or type(i) is Lane for i in index):
+        touch(buffer, tuple((s.start, s.stop) for s in _hull(buffer, index)), write)
+        return
+    arrays = _arrays(index)
+    shape = np.broadcast_shapes(*(np.shape(a) for a in arrays), np.shape(mask))
+    keep = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
+    for array, size in zip(arrays, buffer.data.shape, strict=True):
+        keep = keep & np.broadcast_to((np.asarray(array) >= 0) & (np.asarray(array) < size), shape)
+    if not keep.any():
+        return
+    chosen = [np.broadcast_to(array, shape)[keep] for array in arrays]
+    box = tuple((int(c.min()), int(c.max()) + 1) for c in chosen)
+    named = np.unique(np.ravel_multi_index(chosen, buffer.data.shape)).size
+    if named == prod(b - a for a, b in box):
+        touch(buffer, box, write)
+
+
 def destroy_aliases(buffer: Buffer) -> None:
     """What lies at the same addresses as a buffer that is written holds nothing any more."""
     for other, first, last in buffer.aliases:
@@ -346,6 +392,8 @@ def _store(buffer: Buffer, found: tuple[Any, ...], value: Any) -> None:
     run.role.loads.clear()
     if buffer.aliases:
         destroy_aliases(buffer)
+    if _is_watched(buffer):
+        _touch_elements(buffer, found, write=True)
     if buffer.handshake is not None:
         buffer.handshake.before_write(run, _hull(buffer, found))
     window = (
@@ -535,6 +583,7 @@ class Region(Operand):
         cut = self.slices()
         if buffer.handshake is not None:
             buffer.handshake.before_read(here.run, cut)
+        self._touch(cut, write=False)
         if check and buffer.shadow.flat is not None:
             self._check(cut)
         if self.inside():
@@ -543,6 +592,10 @@ class Region(Operand):
         values = np.zeros(self.extents, buffer.data.dtype)
         values[self._inner()] = buffer.data[cut]
         return values
+
+    def _touch(self, cut: tuple[slice, ...], write: bool) -> None:
+        if _is_watched(self.buffer):
+            touch(self.buffer, tuple((s.start, s.stop) for s in cut), write)
 
     def written(self) -> Any:
         """Return which elements of the box have been written; None when all."""
@@ -589,6 +642,7 @@ class Region(Operand):
         cut = self.slices()
         if buffer.handshake is not None:
             buffer.handshake.before_write(here.run, cut)
+        self._touch(cut, write=True)
         new = cast(values, buffer.dtype)
         if not self.inside():
             self._note("store-out-of-range")

@@ -233,9 +233,10 @@ def _branch(test: Any, heavy: bool) -> Iterator[None]:
         return
     test = test.astype(bool)
     role = here.run.role
-    alone = not role.rank and _taken_alone(role, test, heavy)
+    by_thread = not role.rank
+    alone = by_thread and _taken_alone(role, test, heavy)
     if role.mask is None and test.all():
-        yield from _counted(role, alone)
+        yield from _counted(role, by_thread, alone)
         return
     if not test.any():
         return
@@ -244,17 +245,19 @@ def _branch(test: Any, heavy: bool) -> Iterator[None]:
     saved = role.mask
     role.mask = _and(saved, test)
     try:
-        yield from _counted(role, alone)
+        yield from _counted(role, by_thread, alone)
     finally:
         role.mask = saved
 
 
-def _counted(role: Any, alone: bool) -> Iterator[None]:
+def _counted(role: Any, parted: bool, alone: bool) -> Iterator[None]:
     """Run a branch once; `alone` when roles that run abreast do not take it alike."""
+    role.parted += parted
     role.alone += alone
     try:
         yield
     finally:
+        role.parted -= parted
         role.alone -= alone
 
 

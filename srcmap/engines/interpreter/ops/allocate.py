@@ -19,6 +19,7 @@ from srcmap.engines.interpreter.memory import (
 )
 from srcmap.engines.interpreter.ops.registry import expression, operation
 from srcmap.engines.interpreter.symbols import resolve
+from srcmap.engines.interpreter.traffic import Traffic
 
 _FILE = "tilelang/language/allocate.py"
 
@@ -37,6 +38,8 @@ def fresh(shape: Any, kind: Any, scope: str) -> Buffer:
         known = block.shared.get(role.allocated)
         if known is None:
             known = block.shared[role.allocated] = allocate("?", sizes(shape), dtype(kind), scope)
+            if not role.core:  # Ascend's cores are ordered by flags, which are checked apart
+                known.shadow.traffic = Traffic(shared=True)
         found: Buffer = known
         return found
     return allocate("?", sizes(shape), dtype(kind), scope)

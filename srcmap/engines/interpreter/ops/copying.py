@@ -19,6 +19,7 @@ from srcmap.engines.interpreter.memory import (
     value_of,
 )
 from srcmap.engines.interpreter.ops.registry import operation
+from srcmap.engines.interpreter.traffic import ATOMIC, flying, line_of, pipe
 
 
 def _non_one(extents: list[int]) -> list[int]:
@@ -70,7 +71,7 @@ def _stretched(extents: list[int], domain: list[int]) -> list[int]:
     return result
 
 
-@operation("copy", "async_copy", defined_in="tilelang/language/copy_op.py")
+@operation("copy", defined_in="tilelang/language/copy_op.py")
 def copy(src: Any, dst: Any, *_args: Any, **_options: Any) -> None:
     """Copy a box to a box, converting the type; 0 comes from outside, what goes outside is lost."""
     if isinstance(dst, Elements) or isinstance(src, Elements):
@@ -102,10 +103,25 @@ def _copy_elements(src: Any, dst: Any) -> None:
 def tma_copy(src: Any, dst: Any, *, barrier: Any = None, **_options: Any) -> None:
     """Copy with the tensor memory accelerator; who waits on the barrier sees it done.
 
-    It announces bytes on the barrier and does not arrive: the program does.
+    It announces bytes on the barrier and does not arrive: the program does. A store to global
+    memory has no barrier; `tma_store_wait` waits for it.
     """
-    del barrier
-    copy(src, dst)
+    if barrier is not None:
+        flight = barrier.copying(line_of("tma_copy"))
+    else:
+        flight = pipe("tma-store").start(line_of("tma_copy"))
+        pipe("tma-store").close()
+    with flying(flight):
+        copy(src, dst)
+
+
+@operation("async_copy", defined_in="tilelang/language/copy_op.py")
+def async_copy(src: Any, dst: Any, *_args: Any, **_options: Any) -> None:
+    """Copy by `cp.async`, a group of its own, which runs on until its group is waited for."""
+    copies = pipe("cp.async")
+    with flying(copies.start(line_of("async_copy"))):
+        copy(src, dst)
+    copies.close()
 
 
 @operation("fill", defined_in="tilelang/language/fill_op.py")
@@ -138,10 +154,14 @@ def access_ptr(place: Any, *_args: Any, **_options: Any) -> Any:
 
 @operation("ptx_cp_async", "cp_async", defined_in="tilelang/language/tir/op.py", collective=False)
 def ptx_cp_async(dst: Any, src: Any, count: Any, *_args: Any) -> None:
-    """Copy `count` elements in a row from one pointer to another, for each thread."""
+    """Copy `count` elements in a row from one pointer to another, for each thread.
+
+    It runs on until its group is waited for, or a barrier that was told of it.
+    """
     along = np.arange(int(value_of(count)))
-    values = _run_of(src, along, None)
-    _run_of(dst, along, values)
+    with flying(pipe("cp.async").start(line_of("cp.async"))):
+        values = _run_of(src, along, None)
+        _run_of(dst, along, values)
 
 
 def _run_of(place: Any, along: Any, values: Any) -> Any:
@@ -196,7 +216,8 @@ def _atomic(dst: Any, value: Any, combine: Any) -> Any:
     run = here.run
     by_thread = not run.role.rank and not isinstance(value, Region | Buffer)
     once = run.apart if by_thread else run.together
-    return once(lambda: _combined(dst, value, combine))
+    with flying(ATOMIC):
+        return once(lambda: _combined(dst, value, combine))
 
 
 def _combined(dst: Any, value: Any, combine: Any) -> Any:

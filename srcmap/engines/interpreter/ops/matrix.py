@@ -9,6 +9,7 @@ import numpy as np
 from srcmap.engines.interpreter.machine import KernelError, here
 from srcmap.engines.interpreter.memory import Region, region, value_of
 from srcmap.engines.interpreter.ops.registry import operation
+from srcmap.engines.interpreter.traffic import flying, line_of, pipe, waited
 
 if TYPE_CHECKING:
     from srcmap.engines.interpreter.dtypes import DType
@@ -56,7 +57,7 @@ def multiply(left: Any, right: Any, target: Any, flips: tuple[bool, bool], clear
     c_box.write(result.reshape(shape))
 
 
-@operation("gemm", "gemm_v1", "gemm_v2", "wgmma_gemm", defined_in=_FILE)
+@operation("gemm", "gemm_v1", "gemm_v2", defined_in=_FILE)
 def gemm(
     A: Any,  # noqa: N803 - upstream's names, which callers use
     B: Any,  # noqa: N803
@@ -65,14 +66,43 @@ def gemm(
     transpose_B: bool = False,  # noqa: N803
     policy: Any = None,  # noqa: ARG001
     clear_accum: Any = False,
+    k_pack: int = 1,  # noqa: ARG001
+    wg_wait: int = 0,
     *_args: Any,
     mbar: Any = None,
     **_options: Any,
 ) -> None:
-    """C += op(A) op(B), or = with `clear_accum`; a barrier that is given hears of the end."""
-    multiply(A, B, C, (transpose_A, transpose_B), clear_accum)
+    """C += op(A) op(B), or = with `clear_accum`; a barrier that is given hears of the end.
+
+    It is over when the next statement runs, and so are products that were started before, unless
+    `wg_wait` is negative.
+    """
+    flips = (transpose_A, transpose_B)
+    if wg_wait < 0:
+        _started("wgmma", "gemm", A, B, C, flips, clear_accum)
+        pipe("wgmma").close()
+    else:
+        waited("wgmma")
+        multiply(A, B, C, flips, clear_accum)
     if mbar is not None:
         mbar.arrive(1)
+
+
+@operation("wgmma_gemm", defined_in=_FILE)
+def wgmma_gemm(
+    A: Any,  # noqa: N803
+    B: Any,  # noqa: N803
+    C: Any,  # noqa: N803
+    transpose_A: bool = False,  # noqa: N803
+    transpose_B: bool = False,  # noqa: N803
+    policy: Any = None,  # noqa: ARG001
+    clear_accum: Any = False,
+    *_args: Any,
+    **_options: Any,
+) -> None:
+    """The product of Hopper's warp groups, which runs on until `wait_wgmma`."""
+    _started("wgmma", "wgmma_gemm", A, B, C, (transpose_A, transpose_B), clear_accum)
+    pipe("wgmma").close()
 
 
 @operation("tcgen05_gemm", defined_in=_FILE)
@@ -89,6 +119,21 @@ def tcgen05_gemm(
     **_options: Any,
 ) -> None:
     """The product of Blackwell into tensor memory; `mbar` gets one arrival when it is done."""
-    multiply(A, B, C, (transpose_A, transpose_B), clear_accum)
+    _started("tcgen05", "tcgen05_gemm", A, B, C, (transpose_A, transpose_B), clear_accum)
     if mbar is not None:
-        mbar.arrive(1)
+        committed(mbar)
+
+
+def _started(
+    kind: str, name: str, a: Any, b: Any, c: Any, flips: tuple[bool, bool], clear: Any
+) -> None:
+    """Compute at once, and note that the hardware may not be done yet."""
+    with flying(pipe(kind).start(line_of(name))):
+        multiply(a, b, c, flips, clear)
+
+
+def committed(mbar: Any) -> None:
+    """One arrival when the products into tensor memory that were started so far are done."""
+    products = pipe("tcgen05")
+    products.close()
+    mbar.arrive(1, {products.actor: products.over()})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from srcmap.engines.interpreter.machine import here
+from srcmap.engines.interpreter.machine import Clock, here, join
 from srcmap.engines.interpreter.memory import value_of
+from srcmap.engines.interpreter.ops.matrix import committed
 from srcmap.engines.interpreter.ops.registry import operation
 from srcmap.engines.interpreter.threads import agreed
+from srcmap.engines.interpreter.traffic import Flight, pipe, waited
 
 _FILE = "tilelang/language/builtin.py"
 
@@ -20,15 +22,28 @@ class Barrier:
         self.name = name
         self.pending = count
         self.phase = 0
+        self.gathered: Clock = {}
+        """What those that arrived in this phase know to be over."""
+        self.over: Clock = {}
+        """What is over for who waited: that of all phases that have ended."""
 
-    def arrive(self, count: int) -> None:
-        """Count arrivals."""
+    def arrive(self, count: int, more: Clock | None = None) -> None:
+        """Count arrivals; with `more`, once what that names is over."""
         self.pending -= count
+        join(self.gathered, here.run.role.released())
+        join(self.gathered, more or {})
         if self.pending < 0:
             here.run.note("barrier-over-arrived", self.name, count=-self.pending)
         if self.pending <= 0:
             self.phase += 1
             self.pending = self.count
+            join(self.over, self.gathered)
+
+    def copying(self, what: str) -> Flight:
+        """Start a copy whose bytes end the phase that runs now."""
+        actor = (self, "bytes")
+        self.gathered[actor] = self.phase + 1
+        return Flight(actor, self.phase + 1, dict(here.run.role.clock), what)
 
     def passed(self, parity: int) -> bool:
         """Whether the phase of this parity is over (`mbarrier.try_wait.parity`)."""
@@ -48,9 +63,18 @@ class Barriers:
         found.name = f"{self.name}[{place}]"
         return found
 
-    def arrive(self, count: int) -> None:
+    @property
+    def over(self) -> Clock:
+        """What is over for who waited for the first."""
+        return self[0].over
+
+    def arrive(self, count: int, more: Clock | None = None) -> None:
         """Arrive at the first."""
-        self[0].arrive(count)
+        self[0].arrive(count, more)
+
+    def copying(self, what: str) -> Flight:
+        """Start a copy that the first waits for."""
+        return self[0].copying(what)
 
     def passed(self, parity: int) -> bool:
         """Ask the first."""
@@ -85,14 +109,16 @@ def barrier_arrive(mbarrier: Any, *_args: Any, **_options: Any) -> None:
 
 @operation("cp_async_barrier_noinc", "ptx_cp_async_barrier_noinc", defined_in=_FILE)
 def cp_async_barrier_noinc(mbarrier: Any, *_args: Any) -> None:
-    """Every thread arrives once its asynchronous copies are done; here they are."""
-    mbarrier.arrive(here.run.role.threads)
+    """Every thread arrives once the copies that it started are done."""
+    copies = pipe("cp.async")
+    copies.close()
+    mbarrier.arrive(here.run.role.threads, {copies.actor: copies.over()})
 
 
 @operation("tcgen05_mma_arrive", "tcgen05_commit", defined_in=_FILE)
 def tcgen05_mma_arrive(mbarrier: Any, *_args: Any, **_options: Any) -> None:
     """One arrival when the products before it are done."""
-    mbarrier.arrive(1)
+    committed(mbarrier)
 
 
 @operation("barrier_wait", "mbarrier_wait_parity", "ptx_wait_barrier", defined_in=_FILE)
@@ -101,6 +127,7 @@ def barrier_wait(mbarrier: Any, parity: Any = 0, *_args: Any, **_options: Any) -
     wanted = agreed(parity)
     name = getattr(mbarrier, "name", "barrier")
     here.run.wait_until(lambda: mbarrier.passed(wanted), f"{name}, parity {wanted}")
+    join(here.run.role.clock, mbarrier.over)
 
 
 @operation("sync_threads", "syncthreads", "sync_cluster", "cluster_sync", defined_in=_FILE)
@@ -118,15 +145,38 @@ def sync_threads(barrier_id: Any = 0, arrive_count: Any = None, *_args: Any) -> 
     parity = barrier.phase
     barrier.arrive(run.role.threads)
     run.wait_until(lambda: barrier.phase > parity, "sync_threads")
+    join(run.role.clock, barrier.over)
+
+
+@operation("wait_wgmma", "warpgroup_wait", defined_in=_FILE, collective=False)
+def wait_wgmma(left: Any = 0, *_args: Any, **_options: Any) -> None:
+    """Wait until no more than `left` of the products that were started still run."""
+    waited("wgmma", agreed(left))
+
+
+@operation("ptx_commit_group", "cp_async_commit_group", "commit_group", defined_in=_FILE)
+def commit_group(*_args: Any, **_options: Any) -> None:
+    """Make a group of the copies started since the last one."""
+    pipe("cp.async").close()
+
+
+@operation("ptx_wait_group", "cp_async_wait_group", "wait_group", defined_in=_FILE)
+def wait_group(left: Any = 0, *_args: Any, **_options: Any) -> None:
+    """Wait until no more than `left` groups of copies still run."""
+    waited("cp.async", agreed(left))
+
+
+@operation("tma_store_wait", defined_in=_FILE)
+def tma_store_wait(count: Any = 0, *_args: Any, **_options: Any) -> None:
+    """Wait until no more than `count` groups of stores still read shared memory."""
+    waited("tma-store", agreed(count))
 
 
 _WAITS = (
-    *("wait_wgmma", "warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_wait"),
-    *("warpgroup_fence_operand", "fence_proxy_async", "ptx_commit_group", "ptx_wait_group"),
-    *("cp_async_wait_group", "cp_async_commit_group", "mbarrier_expect_tx", "sync_warp"),
-    *("tma_store_arrive", "tma_store_wait", "tcgen05_before_thread_sync", "sync_global"),
-    *("tcgen05_after_thread_sync", "fence_barrier_init", "griddepcontrol_wait", "warp_sync"),
-    *("ptx_fence_barrier_init", "commit_group", "wait_group"),
+    *("warpgroup_arrive", "warpgroup_commit_batch", "mbarrier_expect_tx", "sync_warp"),
+    *("warpgroup_fence_operand", "fence_proxy_async", "tma_store_arrive", "sync_global"),
+    *("tcgen05_before_thread_sync", "fence_barrier_init", "griddepcontrol_wait", "warp_sync"),
+    *("tcgen05_after_thread_sync", "ptx_fence_barrier_init"),
 )
 for _name in _WAITS:
     operation(_name, defined_in=_FILE, collective=False)(lambda *_args, **_options: None)
