@@ -24,6 +24,8 @@ class Run(NamedTuple):
     """What the builder gets."""
     inputs: tuple[Any, ...]
     """Arrays of NumPy (bfloat16 by ml_dtypes), and numbers."""
+    backwards: bool = False
+    """Whether the last program runs first: who writes rows of another is found out either way."""
 
 
 def outputs(
@@ -54,7 +56,7 @@ def _child() -> None:
     loader.prepare("nvidia")
     module = loader.load(ROOT / file)
     found = []
-    for arguments, inputs in runs:
+    for arguments, inputs, options.backwards in runs:
         made = getattr(module, builder)(**arguments)(*inputs)
         found.append(tuple(made) if isinstance(made, (tuple, list)) else (made,))
     findings = [str(one) for one in options.findings.sorted() if one.kind not in HARMLESS]

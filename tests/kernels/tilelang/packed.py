@@ -79,3 +79,19 @@ def compare(
             f"{label}: {len(bad)} of {got.size} off, first {at}: {wide[at]} is not {exact[at]} "
             f"within {budget[at]:.3g}"
         )
+
+
+def claiming(*shapes: tuple[int, ...], values: bool = False) -> tuple[Any, ...]:
+    """Return tensors of PyTorch that claim to be on a GPU, for launchers that check first.
+
+    They are zeros of float16; with `values`, the "shapes" are what stands in them, as int32.
+    """
+    import pytest
+
+    torch = pytest.importorskip("torch")
+    kind = type("Claiming", (torch.Tensor,), {"is_cuda": True})
+    made = (
+        torch.tensor(one, dtype=torch.int32) if values else torch.zeros(one, dtype=torch.float16)
+        for one in shapes
+    )
+    return tuple(x.as_subclass(kind) for x in made)
