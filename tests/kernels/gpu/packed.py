@@ -27,8 +27,8 @@ def on_gpu(seed: int, batch: Batch) -> tuple[Any, ...]:
 
 
 def arrays(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return q, k, v in float64 and the rest as integers, for the reference."""
-    return (*map(wide, given[:3]), *(x.cpu().numpy() for x in given[3:]))
+    """Return tensors as arrays for the reference: numbers in float64, starts as integers."""
+    return tuple(wide(x) if x.is_floating_point() else x.cpu().numpy() for x in given)
 
 
 def theirs(path: str) -> Any:
