@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def main(argv: list[str]) -> int:
     """Run the jobs from START on."""
     asked, answers, start, memory = argv
-    _limit(int(memory))
     jobs = msgspec.json.decode(Path(asked).read_bytes(), type=list[Job])
+    _limit(int(memory), jobs)
     with Path(answers).open("ab") as out:
         for number in range(int(start), len(jobs)):
             _say(out, b"at %d" % number)
@@ -38,7 +38,12 @@ def _say(out: BinaryIO, line: bytes) -> None:
     out.flush()
 
 
-def _limit(memory: int) -> None:
+def _limit(memory: int, jobs: list[Job]) -> None:
+    if any(job.engine == "cuda" for job in jobs):
+        from srcmap.engines.cuda import host
+
+        host.limit(memory)
+        return
     try:
         import resource
     except ImportError:  # Windows has no such limits
@@ -55,6 +60,11 @@ def _outcomes(number: int, job: Job) -> Iterator[Outcome]:
         yield Outcome(job=number, name="", state="failed", failure=failure_of(error, job))
         return
     if job.kind == "run" and not job.case:
+        if job.engine != "interpreter":
+            message = f"the engine {job.engine} runs files that have a case, with its inputs"
+            failure = Failure(kind="needs", message=message)
+            yield Outcome(job=number, name=job.function, state="failed", failure=failure)
+            return
         from srcmap.engines.generic import run_generic
 
         yield run_generic(number, job, module, host)
@@ -64,6 +74,8 @@ def _outcomes(number: int, job: Job) -> Iterator[Outcome]:
     for check in checks_of(job):
         outcome = _checked(number, job, module, host, check)
         yield outcome
+        if outcome.failure is not None and job.engine == "cuda":
+            host.after_failure()
         if job.stop_early and outcome.state == "failed":
             return
 
@@ -72,8 +84,7 @@ def _host(job: Job) -> Any:
     """Return what loads and runs modules for an engine."""
     from importlib import import_module
 
-    home = "tilelang_cpu" if job.engine == "tilelang-cpu" else "interpreter"
-    return import_module(f"srcmap.engines.{home}.host")
+    return import_module(f"srcmap.engines.{job.engine.replace('-', '_')}.host")
 
 
 def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outcome:

@@ -182,11 +182,18 @@ def load(project: Path | None) -> tuple[Result, ...]:
 
 
 def save(project: Path, new: Sequence[Result]) -> None:
-    """Keep results, replacing those of the same file, pin and engine."""
-    kept = {_key(r): r for r in load(project)} | {_key(r): r for r in new}
-    data = msgspec.json.encode(Store(results=tuple(kept[key] for key in sorted(kept))))
+    """Keep results, replacing those of the same file, pin and engine. One process at a time."""
+    from filelock import FileLock
+
     path = home(project)
     path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
+        _save(project, path, new)
+
+
+def _save(project: Path, path: Path, new: Sequence[Result]) -> None:
+    kept = {_key(r): r for r in load(project)} | {_key(r): r for r in new}
+    data = msgspec.json.encode(Store(results=tuple(kept[key] for key in sorted(kept))))
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "wb") as file:
         file.write(msgspec.json.format(data, indent=1) + b"\n")

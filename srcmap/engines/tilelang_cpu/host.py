@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import logging
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from srcmap.engines.interpreter.loader import without_demos
-from srcmap.engines.interpreter.standins import AbsentFinder
+from srcmap.engines import plain
 from srcmap.engines.interpreter.tensors import to_numpy, to_torch
 from srcmap.engines.tilelang_cpu import patches
 
@@ -26,7 +21,6 @@ _MARKS = {
     "thread_binding": "the kernel uses the number of a thread, which a CPU block does not have",
 }
 _ready: list[Any] = []
-_beside: list[str] = []
 _source: list[str] = [""]
 
 
@@ -39,29 +33,9 @@ def load(job: Job) -> Any:
     if not _ready:
         logging.getLogger("tilelang").setLevel(logging.ERROR)
         _ready.append(patches.apply())
-        # Examples compare themselves with these; no kernel needs them.
-        sys.meta_path.append(AbsentFinder(("triton", "flash_attn", "fla", "einops")))
-    path = Path(job.root) / job.path
-    text = path.read_text(encoding="utf-8") if job.source is None else job.source
-    _source[0] = text
-    for name in _beside:
-        sys.modules.pop(name, None)
-    before = set(sys.modules)
-    sys.path.insert(0, str(path.parent))
-    module = ModuleType(path.stem)
-    module.__file__ = str(path)
-    sys.modules[path.stem] = module
-    try:
-        kept = ast.Module(without_demos(ast.parse(text)), [])
-        exec(compile(kept, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102
-    finally:
-        sys.path.remove(str(path.parent))
-    folder = str(path.parent)
-    loaded = set(sys.modules) - before
-    _beside[:] = [
-        n for n in loaded if str(getattr(sys.modules[n], "__file__", "")).startswith(folder)
-    ]
-    return module
+        plain.serve_absent()
+    _source[0] = plain.text_of(job)
+    return plain.load(job)
 
 
 def begin(_job: Job) -> None:

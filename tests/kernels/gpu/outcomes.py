@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,8 @@ class Outcomes:
         self.out.mkdir(parents=True, exist_ok=True)
         slug = self.about["device"].removeprefix("NVIDIA ").lower().replace(" ", "-")
         path = self.out / f"{folder}-{slug}-tests.json"
-        with (self.out / ".lock").open("w") as lock:  # test files may run side by side
+        shared = Path(tempfile.gettempdir()) / "srcmap-gpu-results.lock"
+        with shared.open("w") as lock:  # test files may run side by side
             fcntl.flock(lock, fcntl.LOCK_EX)
             old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
             path.write_text(json.dumps(self.document(folder, old), indent=1) + "\n", "utf-8")
