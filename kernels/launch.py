@@ -48,7 +48,9 @@ class Sizes(NamedTuple):
     dtype: str
 
 
-def check(q: Any, k: Any, v: Any, *, causal: bool, layout: str) -> Sizes:
+def check(
+    q: Any, k: Any, v: Any, *, causal: bool, layout: str, dims: tuple[int, ...] = DIMS
+) -> Sizes:
     """Return the sizes of q [B, H, Sq, D] and k, v [B, Hkv, Skv, D] (BSHD: swapped in the middle).
 
     ValueError or TypeError names the first argument that does not fit and says what would.
@@ -56,7 +58,7 @@ def check(q: Any, k: Any, v: Any, *, causal: bool, layout: str) -> Sizes:
     if layout not in ("BHSD", "BSHD"):
         raise ValueError(f'layout is {layout!r}, and may be "BHSD" or "BSHD"')
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        _check_tensor(name, tensor, q)
+        _check_tensor(name, tensor, q, dims)
     if tuple(k.shape) != tuple(v.shape):
         raise ValueError(f"v is {list(v.shape)}, and k {list(k.shape)}: they have to be alike")
     s, h = (2, 1) if layout == "BHSD" else (1, 2)
@@ -72,7 +74,7 @@ def check(q: Any, k: Any, v: Any, *, causal: bool, layout: str) -> Sizes:
     )
 
 
-def _check_tensor(name: str, tensor: Any, q: Any) -> None:
+def _check_tensor(name: str, tensor: Any, q: Any, dims: tuple[int, ...]) -> None:
     if not hasattr(tensor, "is_contiguous"):
         raise TypeError(f"{name} is a {type(tensor).__name__}, and has to be a tensor of PyTorch")
     if len(tensor.shape) != 4 or 0 in tensor.shape:
@@ -81,8 +83,8 @@ def _check_tensor(name: str, tensor: Any, q: Any) -> None:
         raise TypeError(f"{name} is of {_type_of(tensor)}, and may be of {' or '.join(TYPES)}")
     if tensor.dtype != q.dtype:
         raise TypeError(f"{name} is of {_type_of(tensor)}, and q of {_type_of(q)}")
-    if tensor.shape[3] not in DIMS:
-        raise ValueError(f"{name} has head size {tensor.shape[3]}, and may have {DIMS}")
+    if tensor.shape[3] not in dims:
+        raise ValueError(f"{name} has head size {tensor.shape[3]}, and may have {dims}")
     if not tensor.is_contiguous():
         raise ValueError(f"{name} is not contiguous: {name}.contiguous() is")
     if not tensor.is_cuda or tensor.device != q.device:
