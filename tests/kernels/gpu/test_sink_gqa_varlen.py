@@ -105,7 +105,7 @@ def test_no_sink_where_nothing_is_seen(causal: bool) -> None:
     from kernels.sink_gqa_varlen.tilelang_kernel import attention
 
     given = with_sinks(3, Batch((200, 68), (0, 310), **SHORT))
-    none = torch.full_like(given[5], -np.inf)
-    got = run_poisoned(lambda *x: attention(*x, none, causal=causal, tiling=DEFAULT), *given[:5])
+    given = (*given[:5], torch.full_like(given[5], -np.inf))
+    got = run_poisoned(lambda *x: attention(*x, causal=causal, tiling=DEFAULT), *given)
     assert not got[:200].any()
     assert got[200:].isfinite().all()
