@@ -1,0 +1,184 @@
+"""What bounds the kernels: `python -m benchmarks.gpu.profile` reads ncu's counters.
+
+For each variant, at its first shape, one call of ours and one of upstream as shipped. The table is
+printed and kept as `kernels/results/<device>-profile.json`. Clocks are left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.gpu import results, tools, variants
+from benchmarks.gpu.__main__ import COMPILING
+from benchmarks.gpu.crew import Crew, Failed, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SECTIONS = (
+    "SpeedOfLight",
+    "ComputeWorkloadAnalysis",
+    "SchedulerStats",
+    "WarpStateStats",
+    "Occupancy",
+    "LaunchStats",
+)
+COLUMNS = {
+    "ms": ("gpu__time_duration.sum",),
+    "tensor": (
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_tensor_op_gmma_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
+    ),
+    "issue": (
+        "sm__issue_active.avg.pct_of_peak_sustained_active",
+        "smsp__issue_active.avg.pct_of_peak_sustained_active",
+        "sm__instruction_throughput.avg.pct_of_peak_sustained_active",
+    ),
+    "dram": (
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    ),
+    "occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active",),
+    "registers": ("launch__registers_per_thread",),
+}
+"""The columns of the table, and the metrics that they may be: the first that there is."""
+EXTRA = tuple(name for many in COLUMNS.values() for name in many if "pipe_tensor" in name)
+"""Metrics that no section has; asked for when this chip has them."""
+STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
+PER_MS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 1.0, "msecond": 1.0,
+          "s": 1e3, "second": 1e3}  # fmt: skip
+MARK = "sinh"
+"""In the name of the kernel that parts ours from upstream's."""
+LONGEST = 120.0
+"""Seconds for one variant."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.profile", description=__doc__)
+    parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
+    parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
+    parser.add_argument("--workers", type=int, default=16, help="for compiling")
+    parser.add_argument("--device", default="h200", help="the device's name in the file's")
+    parser.add_argument("--out", type=Path, default=results.RESULTS)
+    args = parser.parse_args(argv)
+    ncu = tools.find("ncu")
+    if ncu is None:
+        print("ncu is not installed", file=sys.stderr)
+        return 3
+    until = time.monotonic() + args.limit
+    names = args.variants or variants.names()
+    compile_first(names, args.workers, until)
+    extra = known_metrics(ncu)
+    rows: list[dict[str, Any]] = []
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        rows += examine(ncu, name, extra, until)
+        found = {"format": results.FORMAT, "date": time.strftime("%Y-%m-%d"), "rows": rows}
+        file = args.out / f"{args.device}-profile.json"
+        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    show(rows)
+    return 0 if all("wrong" not in row for row in rows) else 1
+
+
+def compile_first(names: list[str], workers: int, until: float) -> None:
+    """Fill the compiler's cache, side by side: under ncu it would be one after another."""
+    jobs = [
+        Job("benchmarks.gpu.work", "prepare", (variant, 0, contender, False))
+        for variant in names
+        for contender in ("ours", "upstream as shipped")
+    ]
+    with Crew(workers) as crew:
+        for job, outcome in crew.map(jobs, COMPILING, until):
+            if isinstance(outcome, Failed):
+                print(f"{job.arguments[0]} {job.arguments[2]}: {outcome.why}")
+
+
+def known_metrics(ncu: str) -> list[str]:
+    """Return those of EXTRA that this ncu knows."""
+    said = tools.run([ncu, "--query-metrics", "--chips", "gh100"], 60)
+    known = {line.split()[0] for line in said.text.splitlines() if line.strip()}
+    return [name for name in EXTRA if name.partition(".")[0] in known]
+
+
+def examine(ncu: str, variant: str, extra: list[str], until: float) -> list[dict[str, Any]]:
+    """Return the rows of a variant: one for each kernel of ours and of upstream's."""
+    left = until - time.monotonic()
+    if left <= 0:
+        return [{"variant": variant, "wrong": "the time was up"}]
+    command = [ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv"]
+    command += ["--page", "raw", "--print-units", "base"]
+    command += [word for section in SECTIONS for word in ("--section", section)]
+    command += ["--metrics", ",".join(extra)] if extra else []
+    said = tools.run([*command, *tools.one("profile", variant)], min(left, LONGEST))
+    rows = read(variant, said.text)
+    if {row["who"] for row in rows} == {"ours", "upstream"}:
+        return rows
+    return [*rows, {"variant": variant, "wrong": tools.last_words(said)}]
+
+
+def read(variant: str, text: str) -> list[dict[str, Any]]:
+    """Return a row for each kernel in ncu's CSV; what comes after the mark is upstream's."""
+    lines = text.splitlines()
+    start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        return []
+    table = list(csv.reader(line for line in lines[start:] if line.startswith('"')))
+    names, units, *launches = table
+    units_of = dict(zip(names, units, strict=False))
+    rows, who = [], "ours"
+    for cells in launches:
+        found = dict(zip(names, cells, strict=False))
+        if MARK in found["Kernel Name"]:
+            who = "upstream"
+            continue
+        rows.append({"variant": variant, "who": who, **figures(found, units_of)})
+    return rows
+
+
+def figures(found: dict[str, str], units: dict[str, str]) -> dict[str, Any]:
+    """Return the columns of one kernel, what its warps wait for most, and the matrix units."""
+    row: dict[str, Any] = {"kernel": found["Kernel Name"][:80]}
+    for name, metrics in COLUMNS.items():
+        metric = next((m for m in metrics if number(found.get(m)) is not None), None)
+        value = number(found.get(metric or ""))
+        if name == "ms" and value is not None:
+            value *= PER_MS.get(units[metric or ""], 1.0)
+        row[name] = value
+    waits = {m[1]: number(v) or 0.0 for k, v in found.items() if (m := STALL.fullmatch(k))}
+    waits.pop("selected", None)
+    worst = sorted(waits, key=lambda name: -waits[name])[:3]
+    row["stalls"] = {name: waits[name] for name in worst}
+    row["matrix"] = {k: number(v) for k, v in found.items() if "pipe_tensor" in k}
+    return row
+
+
+def number(text: str | None) -> float | None:
+    try:
+        return float((text or "").replace(",", ""))
+    except ValueError:
+        return None
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    heads = ("ms", "tensor", "issue", "dram", "occupancy", "registers")
+    print(f"{'variant':<18} {'who':<9}" + "".join(f"{h:>10}" for h in heads) + "  waits for")
+    for row in rows:
+        if "wrong" in row:
+            print(f"{row['variant']:<18} {row['wrong']}")
+            continue
+        cells = "".join(f"{'-' if row[h] is None else format(row[h], '.4g'):>10}" for h in heads)
+        waits = ", ".join(f"{name} {value:.2f}" for name, value in row["stalls"].items())
+        print(f"{row['variant']:<18} {row['who']:<9}{cells}  {waits}  [{row['kernel'][:40]}]")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
