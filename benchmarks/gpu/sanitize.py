@@ -91,7 +91,7 @@ def show(rows: list[dict[str, Any]]) -> None:
     print(f"{'variant':<20} {'check':<10} {'findings':>8}")
     for found in rows:
         count = "not run" if found["findings"] is None else found["findings"]
-        print(f"{one['variant']:<20} {one['check']:<10} {count:>8}  {one['first']}")
+        print(f"{found['variant']:<20} {found['check']:<10} {count:>8}  {found['first']}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,10 @@ from benchmarks.gpu import one, profile, results, sanitize, tools, variants
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLEAN = "========= COMPUTE-SANITIZER\ncalled and waited for: Shape(variant='x')\n========= ERROR SUMMARY: 0 errors\n"
+CLEAN = """========= COMPUTE-SANITIZER
+called and waited for: Shape(variant='x')
+========= ERROR SUMMARY: 0 errors
+"""
 BAD = """========= COMPUTE-SANITIZER
 ========= Invalid __global__ write of size 16 bytes
 =========     at main_kernel+0x1230
