@@ -24,16 +24,26 @@ def slug(device: str) -> str:
     return device.removeprefix("NVIDIA ").lower().replace(" ", "-")
 
 
-def digests(variant: str) -> dict[str, str]:
-    """Return sha256 of our files and of upstream's: a result is stale when one changes."""
+def digests(variant: str) -> dict[str, dict[str, str]]:
+    """Return what a result rests on: it is stale when one of these changes.
+
+    `ours`: SHA-256 by path. `upstream`: git's blob ids, by repository, pin and path.
+    """
     found = variants.sources(variant)
-    files = {path: ROOT / path for path in found.ours}
-    files |= {f"{VERSION} examples/{path}": PIN / path for path in found.theirs}
+    ours = {path: ROOT / path for path in found.ours}
+    theirs = {f"{VERSION} examples/{path}": PIN / path for path in found.theirs}
     return {
-        name: hashlib.sha256(file.read_bytes()).hexdigest()
-        for name, file in files.items()
-        if file.is_file()
+        "ours": {n: hashlib.sha256(f.read_bytes()).hexdigest() for n, f in _there(ours)},
+        "upstream": {n: _blob(f.read_bytes()) for n, f in _there(theirs)},
     }
+
+
+def _there(files: dict[str, Path]) -> list[tuple[str, Path]]:
+    return [(name, file) for name, file in files.items() if file.is_file()]
+
+
+def _blob(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def write(folder: Path, about: dict[str, Any], variant: str, lines: list[dict[str, Any]],
@@ -43,7 +53,7 @@ def write(folder: Path, about: dict[str, Any], variant: str, lines: list[dict[st
         "format": FORMAT,
         "variant": variant,
         **about,
-        "digests": digests(variant),
+        **digests(variant),
         "missing": missing,
         "shapes": lines,
     }

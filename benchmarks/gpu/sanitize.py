@@ -77,13 +77,13 @@ def row(variant: str, check: str, findings: int | None, first: str) -> dict[str,
     try:
         digests = results.digests(variant)
     except (OSError, SyntaxError):
-        digests = {}
+        digests = {"ours": {}, "upstream": {}}
     return {
         "variant": variant,
         "check": check,
         "findings": findings,
         "first": first,
-        "digests": digests,
+        **digests,
     }
 
 

@@ -125,7 +125,7 @@ class Stand:
 def stand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(command, "Crew", Stand)
     monkeypatch.setattr(variants, "names", lambda: ["bad", "broken", "good"])
-    monkeypatch.setattr(results, "digests", lambda _: {"file": "digest"})
+    monkeypatch.setattr(results, "digests", lambda _: {"ours": {"file": "digest"}})
     monkeypatch.setattr(results, "TUNING", tmp_path / "tuning.json")
     return tmp_path
 
@@ -143,7 +143,7 @@ def test_one_variants_failure_does_not_stop_the_others(
     assert "broken: nothing is measured: ImportError" in out
     good = kept(stand / "out", "good-h200.json")
     assert (good["format"], good["missing"], len(good["shapes"])) == (1, 0, 2)
-    assert good["digests"] == {"file": "digest"}
+    assert good["ours"] == {"file": "digest"}
     bad = kept(stand / "out", "bad-h200.json")
     assert (bad["missing"], len(bad["shapes"])) == (1, 1)
     assert "ours_ms" not in bad["shapes"][0]
