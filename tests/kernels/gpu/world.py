@@ -94,7 +94,11 @@ def _loaded(path: str) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    sys.path.append(str(file.parent))  # some import a file beside them
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
     return module
 
 
