@@ -27,7 +27,7 @@ CHUNK = 4
 """Variants that are compiled together: enough for all cores, few enough to see results early."""
 COMPILING = 240.0
 """Seconds for one kernel."""
-MEASURING = 120.0
+MEASURING = 60.0
 """Seconds for one shape."""
 RESERVE = 4.0
 """Seconds kept for measuring a shape, when the limit would end compiling."""
