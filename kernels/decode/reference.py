@@ -52,7 +52,10 @@ def like_upstream(run: Any) -> tuple[NDArray[Any], ...]:
     """Return what upstream's kernel returns: `run.args` are its sizes, `run.inputs` its tensors.
 
     Tensors with three dimensions hold one query for each sample, and come with a mask.
+    NotImplementedError for upstream's causal branch, which does not take the split into account.
     """
+    if run.inputs[0].ndim == 4 and run.args[5]:
+        raise NotImplementedError("the causal branch, which hides by the place in a split")
     if run.inputs[0].ndim == 3:
         q, k, v, mask = run.inputs
         return (attention(q[:, None], k, v, mask)[:, 0],)

@@ -8,7 +8,7 @@ import pytest
 from srcmap.catalogue import load_catalogue
 from srcmap.engines import caselist
 from srcmap.engines.cases import registry
-from srcmap.engines.cases.checks import CASES, Check, Expected, Run, budget
+from srcmap.engines.cases.checks import CASES, Check, Expected, Run, budget, leaving_out
 from srcmap.engines.cases.judging import compare, summary
 from srcmap.engines.cases.references import attention, causal, window
 
@@ -84,3 +84,16 @@ def test_masks_are_aligned_at_the_end() -> None:
 def test_a_summary_counts_what_is_no_number() -> None:
     got = summary("x", np.array([1.0, np.nan, -np.inf, 3.0]))
     assert (got.low, got.high, got.nan, got.infinite) == (1.0, 3.0, 1, 1)
+
+
+def test_what_is_left_out_is_infinite_and_only_rows_that_do_not_see_it_count() -> None:
+    values = np.ones((4, 2), np.float16)
+    whole = Check("tiny", Run("make", inputs=(None, values)), (Expected(values, values),))
+    made = leaving_out(whole, 1, np.s_[2:], np.s_[:2])
+    assert np.isinf(made.run.inputs[1]).tolist() == [[False] * 2] * 2 + [[True] * 2] * 2
+    assert made.run.finish is not None
+    (output,) = made.run.finish((np.arange(8).reshape(4, 2),))
+    assert output.tolist() == [[0, 1], [2, 3]]
+    assert made.want[0].values.shape == (2, 2)
+    assert made.left_out
+    assert np.isfinite(values).all()

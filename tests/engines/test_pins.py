@@ -97,6 +97,7 @@ def test_differences_of_upstreams_are_declared_and_real(
         "example_tilelang_sparse_gqa_decode_varlen_mask.py",
         "example_tilelang_nsa_decode.py",
         "example_gqa_decode_varlen_logits.py",
+        "example_mha_inference.py",
     }
     assert "lse = 0" in found["example_tilelang_sparse_gqa_decode_varlen_mask.py"]
 
@@ -147,6 +148,8 @@ def test_what_is_seen_in_upstreams_kernels_is_known(
         for o in outcomes
         for f in o.findings
         if f.kind not in usual
+        # Rows that are not looked at meet infinities there.
+        if "infinite where no block is visited" not in o.name
     }
     assert seen == SEEN
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from srcmap.engines.cases.ascend import REPO, sparse_choice
-from srcmap.engines.cases.checks import Check, Expected, Run, case
+from srcmap.engines.cases.checks import Check, Expected, Run, case, leaving_out
 from srcmap.engines.cases.nvidia import (
     BRAIN,
     FP8,
@@ -287,13 +287,17 @@ def sink_backward(rng: Rng) -> Iterator[Check]:
         kk, vv = grouped(k, groups), grouped(v, groups)
         want = attention(q, kk, vv, mask, sink=sinks)
         lse = _with_sink(log_sum_exp(q, kk, mask, scale), sinks)
-        yield Check(
+        check = Check(
             f"forward {b}x{h}x{s}x{d} groups {groups} window {size} scale {factor:g}",
             Run("flashattn_fwd", (b, h, s, d, groups, size), inputs=(q, k, v, sinks)),
             (want, Expected(lse, np.abs(lse) + 1, want.magnify)),
         )
+        yield check
         if factor == HUGE:
             return
+        if size is not None:
+            yield leaving_out(check, 2, np.s_[:, :, 64:], np.s_[:, :, :64])
+            yield _before_the_window(rng)
         grad = normal(rng, b, h, s, d)
         delta = (wide(grad) * want.values).sum(-1)
         inputs = (q, k, v, grad, lse.astype(np.float32), delta.astype(np.float32))
@@ -311,6 +315,19 @@ def sink_backward(rng: Rng) -> Iterator[Check]:
             worked="float16",
             rounds=2,
         )
+
+
+def _before_the_window(rng: Rng) -> Check:
+    """Make a forward check whose first keys no window of the last rows reaches."""
+    b, h, s, d, groups, size = 1, 64, 256, 32, 2, 64
+    q, k, v = three(rng, b, h, s, d, keys=(b, h // groups, s, d))
+    sinks = normal(rng, h)
+    want = attention(
+        q, grouped(k, groups), grouped(v, groups), causal(s, s) & window(s, s, size), sink=sinks
+    )
+    run = Run("flashattn_fwd", (b, h, s, d, groups, size), inputs=(q, k, v, sinks), only=(0,))
+    check = Check(f"forward {b}x{h}x{s}x{d} groups {groups} window {size}", run, (want,))
+    return leaving_out(check, 2, np.s_[:, :, :64], np.s_[:, :, 192:])
 
 
 def _with_sink(lse: Any, sinks: Any) -> Any:
