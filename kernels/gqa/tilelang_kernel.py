@@ -314,3 +314,14 @@ def _compiled(
         launch.divisor(tiling.head_group, sizes.batch * sizes.heads),
         tiling.turns,
     )
+
+
+def like_upstream(run: Any) -> tuple[Any, ...]:
+    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
+    q, k, _ = run.inputs
+    batch, seq, heads, dim = q.shape
+    kind = str(q.dtype)
+    made = gqa_forward(
+        batch, heads, k.shape[2], seq, k.shape[1], dim, run.args[4], dtype=kind, turns=True
+    )
+    return (made(*run.inputs),)

@@ -309,3 +309,22 @@ def _compiled(
         launch.divisor(tiling.head_group, sizes.batch * sizes.heads),
         tiling.turns,
     )
+
+
+def like_upstream(run: Any) -> tuple[Any, ...]:
+    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
+    q, k, _ = run.inputs
+    bhsd = len(run.args) == 6
+    batch, heads, seq_q, dim = q.shape if bhsd else (q.shape[0], q.shape[2], q.shape[1], q.shape[3])
+    made = mha_forward(
+        batch,
+        heads,
+        seq_q,
+        k.shape[2 if bhsd else 1],
+        dim,
+        causal=run.args[5 if bhsd else 4],
+        layout="BHSD" if bhsd else "BSHD",
+        dtype=str(q.dtype),
+        turns=True,
+    )
+    return (made(*run.inputs),)

@@ -352,3 +352,14 @@ def _compiled(
         launch.divisor(tiling.head_group, sizes.batch * sizes.heads),
         tiling.turns,
     )
+
+
+def like_upstream(run: Any) -> tuple[Any, ...]:
+    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
+    q, k, _, _ = run.inputs
+    batch, heads, seq_q, dim = q.shape
+    kind = str(q.dtype)
+    made = sink_forward(
+        batch, heads, k.shape[1], seq_q, k.shape[2], dim, run.args[5], dtype=kind, turns=True
+    )
+    return (made(*run.inputs),)

@@ -316,3 +316,16 @@ def _compiled(
         launch.divisor(tiling.head_group, sizes.batch * sizes.heads),
         tiling.turns,
     )
+
+
+def like_upstream(run: Any) -> tuple[Any, ...]:
+    """Return what upstream's kernel returns without sinks: for sinks that are all -inf.
+
+    NotImplementedError for others, and without a window: see `kernels/sink` and `kernels/mha`.
+    """
+    q, k, v, sinks = run.inputs
+    size = run.args[5] if len(run.args) > 5 else None
+    if size is None or not all(float(sink) == float("-inf") for sink in sinks):
+        raise NotImplementedError("this variant has a window and no sinks")
+    made = window_forward(*q.shape[:3], k.shape[2], q.shape[3], size, dtype=str(q.dtype))
+    return (made(q, k, v),)

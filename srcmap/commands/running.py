@@ -170,9 +170,8 @@ def array_line(array: Summary, lang: str) -> str:
 
 def comparison_line(found: Comparison, lang: str, key: str = "run.compared") -> str:
     """Say how far an output is from the float64 reference, and where first."""
-    line = i18n.text(
-        key, lang, output=found.output, error=number(found.error), ratio=number(found.ratio)
-    )
+    facts = {"error": number(found.error), "ratio": number(found.ratio), "by": found.by}
+    line = i18n.text(key, lang, output=found.output, **facts)
     if not found.bad:
         return line
     place = ", ".join(map(str, found.where))

@@ -97,6 +97,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One output against the float64 reference."""
 
     output: int
+    by: str = ""
+    """The module of ours that computed it; empty for upstream's."""
     error: float | None
     """The largest absolute error; None when something is NaN that must not be."""
     ratio: float | None

@@ -90,6 +90,7 @@ def _host(job: Job) -> Any:
 def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outcome:
     from srcmap.engines.cases.checks import execute
     from srcmap.engines.cases.judging import compare_all, summary
+    from srcmap.engines.ours import compare
 
     host.begin(job)
     started = time.perf_counter()
@@ -115,9 +116,9 @@ def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outco
     good = all(c.bad == 0 for c in compared)
     state, reason = _state(check, good)
     theirs, missing = _theirs(job, module, check)
-    ours, ours_missing = _ours(job, check)
-    if state == "passed" and any(c.bad for c in ours):
-        state, reason = "failed", "ours is outside the budget"
+    ours = compare(job, check)
+    if state == "passed" and ours.wrong:
+        state, reason = "failed", ours.wrong
     return Outcome(
         job=number,
         name=check.name,
@@ -129,8 +130,8 @@ def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outco
         compared=compared,
         theirs=theirs,
         theirs_missing=missing,
-        ours=ours,
-        ours_missing=ours_missing,
+        ours=ours.compared,
+        ours_missing=ours.missing,
         findings=tuple(host.findings(job)),
         trace=host.trace(job),
     )
@@ -160,30 +161,6 @@ def _theirs(job: Job, module: Any, check: Any) -> tuple[Any, str]:
     except Exception as error:  # noqa: BLE001 - foreign code
         return (), f"{type(error).__name__}: {error}".splitlines()[0][:200]
     return compare_all(check._replace(want=check.want[: len(outputs)]), outputs), ""
-
-
-def _ours(job: Job, check: Any) -> tuple[Any, str]:
-    """Run our implementation on the same inputs: `like_upstream(run)` gives the same outputs."""
-    from importlib import import_module
-
-    from srcmap.engines.cases.judging import compare_all
-
-    if not job.ours:
-        return (), ""
-    folder, *modules = job.ours
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    compared: list[Any] = []
-    missing: list[str] = []
-    for name in modules:
-        try:
-            outputs = import_module(name).like_upstream(check.run)
-            compared += compare_all(check._replace(want=check.want[: len(outputs)]), outputs)
-        except NotImplementedError as error:  # noqa: PERF203 - few modules
-            missing.append(f"{name}: {error}")
-        except Exception as error:  # noqa: BLE001 - a failure of ours is an answer, not a crash
-            missing.append(f"{name}: {type(error).__name__}: {error}".splitlines()[0][:200])
-    return tuple(compared), "; ".join(missing)
 
 
 def failure_of(error: BaseException, job: Job) -> Failure:

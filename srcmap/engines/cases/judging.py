@@ -10,11 +10,12 @@ from srcmap.engines.cases.checks import Check, Expected, budget
 from srcmap.engines.jobs import Comparison, Summary
 
 
-def compare(check: Check, want: Expected, got: Any, number: int) -> Comparison:
+def compare(check: Check, want: Expected, got: Any, number: int, by: str = "") -> Comparison:
     """Compare one output. NaN never equals anything; infinities must be the same."""
     got, right = np.asarray(got).astype(np.float64), want.values
     if got.shape != right.shape:
-        return Comparison(output=number, error=None, ratio=None, bad=got.size, total=got.size)
+        size = got.size
+        return Comparison(output=number, by=by, error=None, ratio=None, bad=size, total=size)
     with np.errstate(all="ignore"):
         off = np.where(got == right, 0.0, np.abs(got - right))
         allowed = np.zeros_like(right) if check.exact else budget(check, want)
@@ -23,6 +24,7 @@ def compare(check: Check, want: Expected, got: Any, number: int) -> Comparison:
     first = tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else ()
     return Comparison(
         output=number,
+        by=by,
         error=_number(float(np.max(off, initial=0.0))),
         ratio=_largest(units, bad),
         bad=int(bad.sum()),
@@ -45,10 +47,10 @@ def _largest(units: Any, bad: Any) -> float | None:
     return float(units[np.isfinite(units)].max(initial=0.0))
 
 
-def compare_all(check: Check, outputs: tuple[Any, ...]) -> tuple[Comparison, ...]:
+def compare_all(check: Check, outputs: tuple[Any, ...], by: str = "") -> tuple[Comparison, ...]:
     """Compare every output that has a reference."""
     pairs = zip(check.want, outputs, strict=False)
-    return tuple(compare(check, want, got, number) for number, (want, got) in enumerate(pairs))
+    return tuple(compare(check, want, got, number, by) for number, (want, got) in enumerate(pairs))
 
 
 def summary(name: str, value: Any) -> Summary:
