@@ -25,6 +25,7 @@ LAYERS = (
     ("anatomy",),
     ("locate",),
     ("mapping", "contrast", "evidence", "searching", "counterparts", "filediff"),
+    ("hardware",),
     ("drift", "cite"),
     ("engines",),
     ("verify",),

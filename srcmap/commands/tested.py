@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from srcmap.mapfile import Entry
-    from srcmap.verify.results import Result
+    from srcmap.verify.kept import Shown
 
 
 class Tested:
@@ -20,10 +20,10 @@ class Tested:
 
     def __init__(self, project: Path | None) -> None:
         self._project = project
-        self._results: dict[tuple[str, str, str], list[Result]] = {}
+        self._results: dict[tuple[str, str, str], list[Shown]] = {}
         if project is None or not home(project).exists():
             return
-        from srcmap.verify.results import load
+        from srcmap.verify.kept import load
 
         for result in load(project):
             key = (result.repo, result.pin, result.path)
@@ -46,19 +46,19 @@ class Tested:
         found = self._results.get((repo, pin, path))
         return None if found is None else [_facts(r, self._state(r, blob)) for r in found]
 
-    def _state(self, result: Result, blob: str) -> str:
+    def _state(self, result: Shown, blob: str) -> str:
         """Return the state, or that it is stale: upstream, ours or the method has changed."""
-        from srcmap.verify import results as kept
-        from srcmap.verify.plan import our_folders
+        from srcmap.verify import kept
 
         ours = None
         if result.ours:
-            ours = kept.ours_digest(our_folders(self._project, result.ours_variants))
+            folders = kept.our_folders(self._project, result.ours_variants)
+            ours = kept.ours_digest(folders)
         stale = bool(result.upstream) and kept.is_stale(result, blob, ours)
         return "stale" if stale else result.state
 
 
-def _facts(result: Result, state: str) -> dict[str, Any]:
+def _facts(result: Shown, state: str) -> dict[str, Any]:
     errors = [c.error for c in result.checks if c.compared and c.error is not None]
     ratios = [c.ratio for c in result.checks if c.compared and c.ratio is not None]
     return {

@@ -10,7 +10,7 @@ import typer
 
 from srcmap import i18n
 from srcmap.catalogue import load_catalogue
-from srcmap.commands import collect
+from srcmap.commands import collect, measured
 from srcmap.commands.names import known_variant
 from srcmap.commands.options import Format, FormatOption, Lang, Pin, Repo
 from srcmap.commands.tested import Tested
@@ -71,10 +71,13 @@ def run(
         rows = collect.json_entries(found, lang, reader)
         _add_tests(rows, Tested(project))
         _add_ours(rows, _ours(project, variant, found))
-        emit(document("srcmap-variant", {"variant": facts, "entries": rows}))
+        hardware = measured.as_json(variant.id, found, project)
+        parts = {"variant": facts, "entries": rows, "hardware": hardware}
+        emit(document("srcmap-variant", parts))
     else:
         shown = assemble(variant, catalogue, found, lang, reader)
         shown = _with_tests(shown, found, Tested(project), lang)
+        shown = _with_hardware(shown, found, project, lang)
         changed = _changed(catalogue, variant, found, project, lang)
         ours = _ours(project, variant, found)
         shown = msgspec.structs.replace(
@@ -102,6 +105,21 @@ def _with_tests(
         rows = [e for *_, es in found for e in es if (e.pin, e.path) == (block.pin, block.path)]
         said = tested.remark(block.repo, block.pin, rows, lang)
         blocks.append(msgspec.structs.replace(block, remarks=(*block.remarks, *said)))
+    return msgspec.structs.replace(shown, blocks=tuple(blocks))
+
+
+def _with_hardware(
+    shown: page.VariantPage,
+    found: Sequence[collect.PinEntries],
+    project: Path | None,
+    lang: str,
+) -> page.VariantPage:
+    """Say under each file what real hardware said of our kernel beside it."""
+    blobs = {(pin.version, e.path): e.blob for _, pin, entries in found for e in entries}
+    blocks = (
+        measured.with_hardware(b, blobs.get((b.pin, b.path), ""), shown.id, project, lang)
+        for b in shown.blocks
+    )
     return msgspec.structs.replace(shown, blocks=tuple(blocks))
 
 

@@ -95,7 +95,9 @@ def _block(block: Block, console: Console) -> str:
     head = f"## {plain(block.repo)} {plain(block.pin)}: {code(block.path)}"
     remarks = "\n".join(f"> {plain(remark)}" for remark in block.remarks)
     codes = (_excerpt(row.excerpt) for row in block.rows if row.excerpt is not None)
-    return join([head, plain(block.changed), remarks, _rows(block.rows, console), *codes])
+    measured = "\n".join(plain(said) for said in block.measured)
+    said = [plain(block.changed), measured, remarks]
+    return join([head, *said, _rows(block.rows, console), *codes])
 
 
 def _rows(rows: Sequence[Row], console: Console) -> str:

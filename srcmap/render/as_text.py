@@ -87,6 +87,7 @@ def anatomy(page: ReadFile, console: Console) -> str:
 def _block(block: Block, console: Console) -> list[list[str]]:
     head = [console.style(f"{block.repo} {block.pin}", "bold") + f"  {visible(block.path)}"]
     head += indented(block.changed, console.width, "  ") if block.changed else []
+    head += [line for said in block.measured for line in indented(said, console.width, "  ")]
     head += [line for remark in block.remarks for line in warned(remark, console)]
     present = [row for row in block.rows if row.status in _PRESENT]
     parts = [

@@ -81,6 +81,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
     changed: str = ""
     """What is different from the base, in a sentence."""
+    measured: tuple[str, ...] = ()
+    """What real hardware said of our kernel that does this, in sentences."""
     remarks: tuple[str, ...] = ()
     """Whether the pin is partial, what the checkout is, and the like."""
 

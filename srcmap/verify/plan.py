@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.checkout import find_checkout
-from srcmap.counterparts import folder_of
 from srcmap.engines.caselist import LISTED, UNTESTED, listed
 from srcmap.engines.jobs import Engine, Job
 from srcmap.model import Note
+from srcmap.verify.kept import our_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,16 +92,6 @@ def _variants_of(catalogue: Catalogue, repo: str, path: str) -> list[str]:
         for variant in catalogue.variants
         if any((request.repo, request.path) == (repo, path) for request in variant.files)
     ]
-
-
-def our_folders(project: Path | None, variants: Sequence[str]) -> tuple[Path, ...]:
-    """Return the folders of our re-implementations that run in the place of upstream's kernel."""
-    found = [folder_of(project, variant) for variant in variants]
-    return tuple(dict.fromkeys(f for f in found if f is not None and _answers(f)))
-
-
-def _answers(folder: Path) -> bool:
-    return any("def like_upstream(" in p.read_text(encoding="utf-8") for p in folder.glob("*.py"))
 
 
 def _modules(folders: Sequence[Path]) -> tuple[str, ...]:

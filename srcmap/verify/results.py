@@ -5,10 +5,8 @@ A result is stale when upstream's file, our implementation, the case or the engi
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,17 +14,22 @@ import msgspec
 
 from srcmap.checkout.nouns import blob_id
 from srcmap.engines.jobs import Comparison, Found, Outcome  # noqa: TC001 - msgspec reads these
-from srcmap.errors import SrcmapError
 from srcmap.verify.home import home
+from srcmap.verify.kept import (
+    FORMAT,
+    is_stale,
+    largest,
+    method_digest,
+    ours_digest,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from srcmap.verify.plan import Planned
 
-FORMAT = "srcmap-verify/1"
 State = Literal["passed", "failed", "diverges", "untested"]
-_METHOD = Path(__file__).resolve().parents[1] / "engines"
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,16 +49,12 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def error(self) -> float | None:
         """The largest absolute error of upstream's kernel; None when there is a NaN, or nothing."""
-        errors = [c.error for c in self.compared]
-        known = [e for e in errors if e is not None]
-        return max(known) if known and len(known) == len(errors) else None
+        return largest([c.error for c in self.compared])
 
     @property
     def ratio(self) -> float | None:
         """The largest error in units of its budget."""
-        ratios = [c.ratio for c in self.compared]
-        known = [r for r in ratios if r is not None]
-        return max(known) if known and len(known) == len(ratios) else None
+        return largest([c.ratio for c in self.compared])
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,27 +144,6 @@ def _state(states: Sequence[State]) -> State:
     return next((state for state in ranked if state in states), "untested")
 
 
-@cache
-def method_digest() -> str:
-    """Return the digest of everything that runs and judges kernels."""
-    digest = hashlib.sha256()
-    for path in sorted(_METHOD.rglob("*.py")):
-        digest.update(path.relative_to(_METHOD).as_posix().encode() + b"\0")
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def ours_digest(folders: Sequence[Path]) -> str:
-    """Return the digest of our implementations of a file's variants; empty when there are none."""
-    if not folders:
-        return ""
-    digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.glob("*.py")):
-            digest.update(f"{folder.name}/{path.name}".encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
 def load(project: Path | None) -> tuple[Result, ...]:
     """Return the results of a project. SrcmapError when the file is not one of results."""
     if project is None:
@@ -176,8 +154,7 @@ def load(project: Path | None) -> tuple[Result, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.MsgspecError) as error:
-        message = f"{path}: not a file of results: {error}"
-        raise SrcmapError(message, slug="results", hint="remove it, and verify again") from error
+        raise unreadable(path, error) from error
     return store.results if store.format == FORMAT else ()
 
 
@@ -202,12 +179,6 @@ def _save(project: Path, path: Path, new: Sequence[Result]) -> None:
 
 def _key(result: Result) -> tuple[str, str, str, str]:
     return (result.repo, result.pin, result.path, result.engine)
-
-
-def is_stale(result: Result, blob: str, ours: str | None = None) -> bool:
-    """Whether what a result rests on has changed since; None and empty are not looked at."""
-    changed = bool(blob) and result.upstream != blob
-    return changed or result.method != method_digest() or ours not in (None, result.ours)
 
 
 def shown_state(results: Sequence[Result], repo: str, pin: str, path: str, blob: str) -> str:

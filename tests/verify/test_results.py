@@ -10,7 +10,7 @@ import pytest
 from srcmap.engines.jobs import Comparison, Failure, Job, Outcome
 from srcmap.errors import SrcmapError
 from srcmap.model import Note
-from srcmap.verify import results
+from srcmap.verify import kept, results
 from srcmap.verify.home import home
 from srcmap.verify.plan import Planned
 
@@ -89,12 +89,12 @@ def test_a_result_goes_stale_with_upstream_ours_or_the_method(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (result,) = results.collect([planned(root)], [outcome("passed")])
-    assert not results.is_stale(result, result.upstream)
-    assert results.is_stale(result, "0" * 40)
-    assert results.is_stale(result, result.upstream, ours="changed")
+    assert not kept.is_stale(result, result.upstream)
+    assert kept.is_stale(result, "0" * 40)
+    assert kept.is_stale(result, result.upstream, ours="changed")
     assert results.shown_state([result], "tiny", "v1", "a.py", "0" * 40) == "stale"
-    monkeypatch.setattr(results, "method_digest", lambda: "another")
-    assert results.is_stale(result, result.upstream)
+    monkeypatch.setattr(kept, "method_digest", lambda: "another")
+    assert kept.is_stale(result, result.upstream)
 
 
 def test_a_damaged_file_is_told(root: Path) -> None:
