@@ -65,8 +65,8 @@ def test_a_whole_run_agrees(project: Path) -> None:
         (
             f"{OURS} agrees with upstream on NVIDIA H200, 2026-11-29 (5 tests).",
             (
-                "On NVIDIA H200 it is 1.20 times as fast as upstream as shipped (1.10 to 1.30 over 2 "
-                "shapes, 2026-11-29)."
+                "On NVIDIA H200 it is 1.20 times as fast as upstream as shipped "
+                "(1.10 to 1.30 over 2 shapes, 2026-11-29)."
             ),
         ),
         (),
@@ -115,8 +115,8 @@ def test_what_is_said_of_bad_runs(project: Path) -> None:
     tests(project, skipped=2, missing=["test_sink_more.py"])
     assert said(project)[1] == (
         (
-            f"{OURS} was not tested whole on NVIDIA H200, 2026-11-29: 5 tests passed, 2 were skipped, "
-            "1 did not run."
+            f"{OURS} was not tested whole on NVIDIA H200, 2026-11-29: 5 tests passed, "
+            "2 were skipped, 1 did not run."
         ),
     )
     tests(project)
@@ -130,8 +130,8 @@ def test_what_is_said_of_bad_runs(project: Path) -> None:
                 f"changed since: {OURS}"
             ),
             (
-                "stale: on NVIDIA H200 it was 1.50 times as fast as upstream as shipped, 2026-11-29; "
-                f"changed since: {OURS}"
+                "stale: on NVIDIA H200 it was 1.50 times as fast as upstream as shipped, "
+                f"2026-11-29; changed since: {OURS}"
             ),
         ),
     )
