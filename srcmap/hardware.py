@@ -8,7 +8,6 @@ skipped tests is agreement.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -198,6 +197,8 @@ def _changed(project: Path, file: _Rests, repo: str, path: str, blob: str) -> tu
 
 
 def _digest(path: Path) -> str:
+    import hashlib  # OpenSSL: only where there is a result
+
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
