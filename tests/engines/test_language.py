@@ -491,3 +491,24 @@ def test_compare_and_select_go_through_bits(folder: Path) -> None:
     a = np.tile(np.arange(8, dtype=np.float32), (2, 1))
     got = run(folder, source, a, dialect="ascend")
     assert got[1].tolist() == [0, 1, 2, -1, -1, -1, -1, -1]
+
+
+def test_an_asynchronous_copy_writes_zeros_where_its_predicate_is_false(folder: Path) -> None:
+    source = kernel(
+        "with T.Kernel(1, threads=8) as bx:\n"
+        "    s = T.alloc_shared([8, 4], 'float32')\n"
+        "    done = T.alloc_barrier(8)\n"
+        "    tx = T.get_thread_binding()\n"
+        "    source = T.access_ptr(A[T.max(0, tx - 3), 0], 'r', 4)\n"
+        "    T.ptx_cp_async(T.access_ptr(s[tx, 0], 'w', 4), source, 4, tx >= 3)\n"
+        "    T.cp_async_barrier_noinc(done)\n"
+        "    T.mbarrier_wait_parity(done, 0)\n"
+        "    T.copy(s, B)",
+        "A: T.Tensor([5, 4], 'float32'), B: T.Tensor([8, 4], 'float32')",
+        "1",
+    )
+    a = np.arange(1, 21, dtype=np.float32).reshape(5, 4)
+    a[0, 1] = np.nan
+    want = np.concatenate([np.zeros((3, 4), np.float32), a])
+    assert np.array_equal(run(folder, source, a), want, equal_nan=True)
+    assert not found()

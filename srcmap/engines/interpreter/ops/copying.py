@@ -153,15 +153,30 @@ def access_ptr(place: Any, *_args: Any, **_options: Any) -> Any:
 
 
 @operation("ptx_cp_async", "cp_async", defined_in="tilelang/language/tir/op.py", collective=False)
-def ptx_cp_async(dst: Any, src: Any, count: Any, *_args: Any) -> None:
+def ptx_cp_async(dst: Any, src: Any, count: Any, predicate: Any = None) -> None:
     """Copy `count` elements in a row from one pointer to another, for each thread.
 
-    It runs on until its group is waited for, or a barrier that was told of it.
+    It runs on until its group is waited for, or a barrier that was told of it. Threads whose
+    `predicate` is false read nothing, and write zeros.
     """
     along = np.arange(int(value_of(count)))
     with flying(pipe("cp.async").start(line_of("cp.async"))):
-        values = _run_of(src, along, None)
+        if predicate is None:
+            values = _run_of(src, along, None)
+        else:
+            values = _run_where(np.asarray(value_of(predicate)).astype(bool), src, along)
         _run_of(dst, along, values)
+
+
+def _run_where(reads: Any, place: Any, along: Any) -> Any:
+    """Load a run of elements behind each pointer that may be read, zeros for the others."""
+    role = here.run.role
+    saved, role.mask = role.mask, reads if role.mask is None else role.mask & reads
+    try:
+        values = _run_of(place, along, None)
+    finally:
+        role.mask = saved
+    return np.where(reads[..., None], values, np.zeros((), values.dtype))
 
 
 def _run_of(place: Any, along: Any, values: Any) -> Any:
