@@ -1,26 +1,27 @@
-"""What the modules of MLA share: upstream's files, whose own references need a library more."""
+"""What the modules of MLA share: upstream's references want a library that its kernels do not."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
-from benchmarks.gpu.upstream import module
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def theirs(path: str) -> Any:
-    """Return a module of upstream's.
-
-    Its reference in PyTorch imports einops, which a machine that measures kernels need not have.
-    """
+@contextmanager
+def einops_or_none() -> Iterator[None]:
+    """Let files be loaded that import einops, where it is not installed."""
     if find_spec("einops") is not None:
-        return module(path)
+        yield
+        return
     absent = ModuleType("einops")
     absent.rearrange = absent.einsum = absent.repeat = None  # type: ignore[attr-defined]
     sys.modules["einops"] = absent
     try:
-        return module(path)
+        yield
     finally:
         del sys.modules["einops"]

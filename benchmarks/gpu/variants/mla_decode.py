@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.gpu import parts
-from benchmarks.gpu.variants._latent import theirs
+from benchmarks.gpu.upstream import module
+from benchmarks.gpu.variants._latent import einops_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +42,7 @@ SHAPES = (
     Shape("mla_decode", 4, 16, 65536),  # an eighth of the heads, as with eight GPUs
     Shape("mla_decode", 64, 16, 8192),
 )
+SMALL = Shape("mla_decode", 2, 70, 320)
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:
@@ -85,14 +87,18 @@ def _sizes(shape: Shape, splits: int) -> tuple[Any, ...]:
 
 
 def _plain(shape: Shape, splits: int) -> Callable[..., Any]:
-    kernel: Callable[..., Any] = theirs(PLAIN).flashattn(*_sizes(shape, splits))
+    with einops_or_none():
+        file = module(PLAIN)
+    kernel: Callable[..., Any] = file.flashattn(*_sizes(shape, splits))
     return kernel
 
 
 def _specialised(shape: Shape, splits: int) -> Callable[..., Any]:
     import torch
 
-    kernel = theirs(SPECIALISED).flashattn(*_sizes(shape, splits))
+    with einops_or_none():
+        file = module(SPECIALISED)
+    kernel = file.flashattn(*_sizes(shape, splits))
     made = {"device": "cuda", "dtype": torch.float16}
     lse = torch.empty(shape.batch, shape.heads, splits, **made)
     part = torch.empty(shape.batch, shape.heads, splits, 512, **made)

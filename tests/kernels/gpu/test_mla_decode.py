@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from benchmarks.gpu.variants._latent import einops_or_none
 from kernels.mla_decode.reference import attention as reference
-from tests.kernels.gpu.world import PIN, UNIT, compare, run_poisoned, why_not, wide
+from tests.kernels.gpu.world import UNIT, compare, run_poisoned, upstream, why_not, wide
 
 pytestmark = [
     pytest.mark.gpu,
@@ -96,10 +97,6 @@ def error_of_upstream(size: float) -> float:
     """Return the smaller of the largest errors of upstream's two kernels, with one split."""
     import torch
 
-    from benchmarks.gpu.variants._latent import theirs
-
-    if not PIN.is_dir():
-        pytest.skip("no checkout of tilelang v0.1.14: `srcmap sync tilelang@v0.1.14` fetches it")
     call = Call(2, 128, KEYS, size=size)
     given = tensors(f"upstream {size}", call)
     exact = reference(*map(wide, given))
@@ -107,8 +104,9 @@ def error_of_upstream(size: float) -> float:
     parts = [
         torch.empty(2, 128, *more, device="cuda", dtype=torch.float16) for more in [(1,), (1, 512)]
     ]
-    plain = theirs("deepseek_mla/example_mla_decode.py").flashattn(*sizes)
-    special = theirs("deepseek_mla/example_mla_decode_ws.py").flashattn(*sizes)
+    with einops_or_none():
+        files = [upstream(f"deepseek_mla/example_mla_decode{end}.py") for end in ("", "_ws")]
+    plain, special = (file.flashattn(*sizes) for file in files)
     found = [run_poisoned(plain, *given), run_poisoned(special, *given, *parts)]
     errors = [float(np.abs(wide(out) - exact).max()) for out in found]
     assert np.isfinite(errors).all(), errors
