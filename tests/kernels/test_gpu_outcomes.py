@@ -36,48 +36,41 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("file", "function", "marked", "expected"),
+    ("file", "function", "expected"),
     [
-        ("test_mha.py", "test_anything", "", "mha"),
-        ("test_mha_backward.py", "test_anything", "", "mha"),
-        ("test_mha_more.py", "test_anything", "", "mha_more"),
-        ("test_forward.py", "test_sink[a-b]", "", "sink"),
-        ("test_forward.py", "test_mha_rows", "", "mha"),
-        ("test_forward.py", "test_grouped", "sink", "sink"),
-        ("test_forward.py", "test_grouped", "", ""),
-        ("test_paged.py", "test_x", "", ""),
-        ("test_sinks.py", "test_x", "", ""),
+        ("test_mha.py", "test_anything", "mha"),
+        ("test_mha_backward.py", "test_anything", "mha"),
+        ("test_mha_more.py", "test_anything", "mha_more"),
+        ("test_forward.py", "test_sink[a-b]", "sink"),
+        ("test_forward.py", "test_mha_rows", "mha"),
+        ("test_forward.py", "test_grouped", ""),
+        ("test_paged.py", "test_x", ""),
+        ("test_sinks.py", "test_x", ""),
     ],
 )
-def test_folder_of(home: Path, file: str, function: str, marked: str, expected: str) -> None:
-    assert outcomes.folder_of(file, function, marked) == expected
+def test_folder_of(home: Path, file: str, function: str, expected: str) -> None:
+    assert outcomes.folder_of(file, function) == expected
 
 
-def item(home: Path, file: str, name: str) -> Any:
+def report(one: str, outcome: str, when: str = "call") -> Any:
     return SimpleNamespace(
-        path=home / "tests" / file, name=name, nodeid=f"{file}::{name}",
-        get_closest_marker=lambda _: None,
-    )  # fmt: skip
-
-
-def report(outcome: str, when: str = "call") -> Any:
-    return SimpleNamespace(
-        outcome=outcome, when=when, passed=outcome == "passed", skipped=outcome == "skipped",
-        longrepr=("f", 1, "Skipped: no"), longreprtext="E   assert 1 == 2",
+        nodeid=one, outcome=outcome, when=when, passed=outcome == "passed",
+        skipped=outcome == "skipped", longrepr=("f", 1, "Skipped: no"),
+        longreprtext="E   assert 1 == 2", user_properties=[(outcomes.USED, ["x/y.py"])],
     )  # fmt: skip
 
 
 def run(home: Path, tests: list[tuple[str, str, str]], narrowed: bool = False) -> dict[str, Any]:
     """Run tests (file, name, outcome); those with no outcome are collected and do not end."""
     kept = outcomes.Outcomes(home / "out", ABOUT, narrowed)
-    items = [(item(home, file, name), outcome) for file, name, outcome in tests]
-    kept.collected([one for one, _ in items])
-    for one, outcome in items:
+    ids = [f"tests/kernels/gpu/{file}::{name}" for file, name, _ in tests]
+    kept.collected(ids)
+    kept.collected(ids)  # as by each side process
+    for one, (_, _, outcome) in zip(ids, tests, strict=True):
         if outcome:
-            when = "setup" if outcome == "skipped" else "call"
-            kept.ended(one, report("passed", "setup"), {"x/y.py"})
-            kept.ended(one, report(outcome, when), {"x/y.py"})
-            kept.ended(one, report("passed", "teardown"), set())
+            kept.ended(report(one, "passed", "setup"))
+            kept.ended(report(one, outcome, "setup" if outcome == "skipped" else "call"))
+            kept.ended(report(one, "passed", "teardown"))
     found: dict[str, Any] = json.loads((home / "out" / "mha-h200-tests.json").read_text())
     return found
 
@@ -132,11 +125,3 @@ def test_an_earlier_run_of_other_sources_is_forgotten(home: Path) -> None:
     assert counts(run(home, ALL[2:])) == (1, 0, 0, 0, ["test_mha.py", "test_mha_backward.py"])
     (home / "tests" / "test_forward.py").write_text("def test_mha_other(): ...\n")
     assert counts(run(home, ALL[:2])) == (2, 0, 0, 0, ["test_forward.py"])
-
-
-def test_tests_that_were_not_chosen_are_unfinished(home: Path) -> None:
-    kept = outcomes.Outcomes(home / "out", ABOUT, narrowed=False)
-    kept.deselected([item(home, "test_mha.py", "test_other")])
-    kept.collected([item(home, "test_mha.py", "test_one")])
-    found = json.loads((home / "out" / "mha-h200-tests.json").read_text())
-    assert found["unfinished"] == 2

@@ -4,42 +4,66 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.kernels.gpu import outcomes, world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
-class Recorder:
-    """Hears of tests from pytest."""
-
-    def __init__(self, kept: outcomes.Outcomes) -> None:
-        self.kept = kept
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.kept.collected(session.items)
-
-    def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self.kept.deselected(items)
+class Reporter:
+    """Where tests run: adds to each report which files of upstream's its test asked for."""
 
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_makereport(self) -> Iterator[None]:
         outcome = yield
-        used = set(world.used)
-        self.kept.ended(item, outcome.get_result(), used)  # type: ignore[attr-defined]
+        report = outcome.get_result()  # type: ignore[attr-defined]
+        report.user_properties.append((outcomes.USED, sorted(world.used)))
 
     def pytest_runtest_setup(self) -> None:
         world.used.clear()
 
 
+class Recorder:
+    """Where reports come together: keeps them."""
+
+    def __init__(self, kept: outcomes.Outcomes) -> None:
+        self.kept = kept
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.kept.collected(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
+        self.kept.collected(ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.kept.ended(report)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if world.why_not():
         return
-    narrowed = any("::" in word for word in config.args) or bool(config.getoption("lf", False))
+    config.pluginmanager.register(Reporter(), "srcmap-gpu-reporter")
+    if hasattr(config, "workerinput"):  # a side process: reports go to the one that started it
+        return
     out = Path(os.environ.get("SRCMAP_GPU_RESULTS", outcomes.KERNELS / "results"))
-    kept = outcomes.Outcomes(out, outcomes.about(), narrowed)
-    config.pluginmanager.register(Recorder(kept), "srcmap-gpu-results")
+    kept = outcomes.Outcomes(out, outcomes.about(), narrowed=_narrowed(config))
+    config.pluginmanager.register(Recorder(kept), "srcmap-gpu-recorder")
+
+
+def _narrowed(config: pytest.Config) -> bool:
+    """Whether some tests of a file are left out: by id, by -k or -m, or as those that passed."""
+
+    def asked(name: str) -> Any:
+        return config.getoption(name, None)
+
+    by_mark = asked("markexpr") not in (None, "", "gpu")
+    return (
+        any("::" in word for word in config.args)
+        or by_mark
+        or bool(asked("keyword") or asked("lf"))
+    )

@@ -1,10 +1,10 @@
 """What the tests on a GPU came out with: `kernels/results/<folder>-<device>-tests.json`.
 
 One file for each folder of `kernels/`, with the tests of each test file: all of `test_<folder>.py`
-and `test_<folder>_*.py`, and of `test_forward.py` the functions `test_<folder>` and those marked
-`kernel("<folder>")`. It is written before the first test and after each one, so that a run that
-breaks off is seen to be unfinished. `srcmap variant` shows it. SRCMAP_GPU_RESULTS names another
-folder to write to.
+and `test_<folder>_*.py`, and of `test_forward.py` the functions `test_<folder>` and
+`test_<folder>_*`. It is written before the first test and after each one, so that a run that breaks
+off is seen to be unfinished. `srcmap variant` shows it. SRCMAP_GPU_RESULTS names another folder to
+write to. Tests may run in side processes (`-n`) and files apart.
 """
 
 from __future__ import annotations
@@ -20,19 +20,23 @@ from typing import TYPE_CHECKING, Any
 from tests.kernels.gpu import world
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pytest
 
 FORMAT = "srcmap-gpu-tests/1"
+USED = "upstream"
+"""The property of a report that names the files of upstream's that its test asked for."""
 HERE = Path(__file__).resolve().parent
 KERNELS = world.ROOT / "kernels"
 
 
-def folder_of(file: str, function: str, marked: str = "") -> str:
+def folder_of(file: str, function: str) -> str:
     """Return the folder of `kernels/` that a test is about; empty when it is about none."""
     stem = file.removeprefix("test_").removesuffix(".py")
     words = function.partition("[")[0].removeprefix("test_") if stem == "forward" else stem
     found = [name for name in _folders() if f"{words}_".startswith(f"{name}_")]
-    return marked or max(found, key=len, default="")
+    return max(found, key=len, default="")
 
 
 def _folders() -> list[str]:
@@ -61,46 +65,49 @@ class Outcomes:
         self.upstream: dict[str, set[str]] = {}
         self.files: dict[str, dict[str, dict[str, Any]]] = {}
         self.waiting: dict[str, tuple[str, str]] = {}
+        self.known: set[str] = set()
+        self.told = False
 
-    def collected(self, items: list[pytest.Item]) -> None:
-        for item in items:
-            place = _place(item)
-            if place is None:
+    def collected(self, ids: Iterable[str]) -> None:
+        """Hear which tests will run, by their ids; asked again, as by side processes, once."""
+        for one in ids:
+            place = place_of(one)
+            if place is None or one in self.known:
                 continue
-            folder, file = place
-            self.waiting[item.nodeid] = place
-            kept = self.files.setdefault(folder, {}).setdefault(file, _nothing(file))
-            kept["unfinished"] += 1
-        for folder, files in self.files.items():
-            for kept in files.values():
-                kept["unfinished"] += int(self.narrowed)
+            self.known.add(one)
+            self.waiting[one] = place
+            self._file(*place)["unfinished"] += 1
+        if self.narrowed and not self.told:
+            for files in self.files.values():
+                for kept in files.values():
+                    kept["unfinished"] += 1
+        self.told = True
+        for folder in self.files:
             self.write(folder)
 
-    def deselected(self, items: list[pytest.Item]) -> None:
-        for item in items:
-            place = _place(item)
-            if place is not None:
-                folder, file = place
-                kept = self.files.setdefault(folder, {}).setdefault(file, _nothing(file))
-                kept["unfinished"] += 1
-
-    def ended(self, item: pytest.Item, report: pytest.TestReport, used: set[str]) -> None:
+    def ended(self, report: pytest.TestReport) -> None:
         """Count a test when it is over: skipped before it ran, or called, or broken on the way."""
-        if item.nodeid not in self.waiting:
+        if report.nodeid not in self.waiting:
             return
-        folder, file = self.waiting[item.nodeid]
-        self.upstream.setdefault(folder, set()).update(used)
+        folder, file = self.waiting[report.nodeid]
+        used = dict(report.user_properties).get(USED)
+        if isinstance(used, list):
+            self.upstream.setdefault(folder, set()).update(map(str, used))
         if report.when != "call" and report.passed:
             return
-        del self.waiting[item.nodeid]
-        kept = self.files[folder][file]
+        del self.waiting[report.nodeid]
+        kept = self._file(folder, file)
         kept["unfinished"] -= 1
         kept[report.outcome] += 1
+        name = report.nodeid.partition("::")[2]
         if report.outcome == "failed":
-            kept["failures"].append(f"{item.name}: {_last_line(report)}"[:300])
+            kept["failures"].append(f"{name}: {_last_line(report)}"[:300])
         elif report.skipped and isinstance(report.longrepr, tuple):
-            kept["skips"].append(f"{item.name}: {report.longrepr[2]}"[:300])
+            kept["skips"].append(f"{name}: {report.longrepr[2]}"[:300])
         self.write(folder)
+
+    def _file(self, folder: str, file: str) -> dict[str, Any]:
+        return self.files.setdefault(folder, {}).setdefault(file, _nothing(file))
 
     def write(self, folder: str) -> None:
         """Write the file of a folder; test files of earlier runs stay if nothing has changed."""
@@ -150,12 +157,12 @@ def _nothing(file: str) -> dict[str, Any]:
     return {"digest": digest, **numbers, "failures": [], "skips": []}
 
 
-def _place(item: pytest.Item) -> tuple[str, str] | None:
-    if item.path.parent != HERE:
-        return None
-    mark = item.get_closest_marker("kernel")
-    folder = folder_of(item.path.name, item.name, mark.args[0] if mark else "")
-    return (folder, item.path.name) if folder else None
+def place_of(nodeid: str) -> tuple[str, str] | None:
+    """Return the folder and the test file of a test; None when it is about no kernel."""
+    path, _, name = nodeid.partition("::")
+    file = path.rpartition("/")[2]
+    folder = folder_of(file, name)
+    return (folder, file) if folder and (HERE / file).is_file() else None
 
 
 def _last_line(report: pytest.TestReport) -> str:

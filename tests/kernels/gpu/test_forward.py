@@ -216,8 +216,7 @@ def test_window(name: str, size: int) -> None:
     compare(f"window {name} {size} {call}", got, exact, theirs * shorter, call.dtype)
 
 
-@pytest.mark.kernel("sink")
-def test_grouped_sinks() -> None:
+def test_sink_grouped() -> None:
     """The forward of `example_gqa_sink_bwd_bhsd.py` shares keys, as ours does."""
     import torch
 
