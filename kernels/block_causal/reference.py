@@ -33,7 +33,7 @@ def attention(
     q, k, v = (np.swapaxes(x.astype(dtype), 1, 2) for x in (q, k, v))
     scores = q @ np.swapaxes(k, 2, 3) * dtype(scale)  # [B, H, S, S]
     scores = np.where(visible(q.shape[2], dllm_block), scores, -np.inf)
-    top = scores.max(axis=-1, keepdims=True)
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)  # a sample may be empty
     raised = np.exp(scores - top)
     total = raised.sum(axis=-1, keepdims=True)
     lse = (np.log(total) + top)[..., 0] / np.log(dtype(2))

@@ -61,10 +61,12 @@ def _pairs(queries: int, keys: int, causal: bool, window: int | None) -> int:
     )
 
 
-def sweep(dim: int, group: int) -> Iterator[dict[str, Any]]:
+def sweep(
+    dim: int, group: int, blocks: dict[int, tuple[tuple[int, int], ...]] = BLOCKS
+) -> Iterator[dict[str, Any]]:
     """Yield tilings; `group` heads side by side are tried beside single ones."""
     names = ("block_m", "block_n", "stages", "head_group", "turns")
-    for (m, n), side, turns in itertools.product(BLOCKS[dim], (1, group), (False, True)):
+    for (m, n), side, turns in itertools.product(blocks[dim], (1, group), (False, True)):
         yield dict(zip(names, (m, n, 2, side, turns), strict=True))
 
 

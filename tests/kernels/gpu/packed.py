@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.kernels.gpu.world import UNIT, upstream, wide
+from tests.kernels.gpu.world import PIN, UNIT, upstream, wide
 from tests.kernels.tilelang.packed import tensors
 
 if TYPE_CHECKING:
@@ -32,15 +32,21 @@ def arrays(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def theirs(path: str) -> Any:
-    """Return a module of upstream's with kernels for packed samples.
+    """Return a module of upstream's, which may import files beside it.
 
-    The file imports helpers that make its own test data, and those need einops: a kernel does not.
+    Those with kernels for packed samples import helpers that make their own test data, and these
+    need einops: a kernel does not.
     """
     if find_spec("einops") is None and "varlen_utils" not in sys.modules:
         absent = ModuleType("varlen_utils")
         absent.generate_random_padding_mask = absent.generate_qkv = None  # type: ignore[attr-defined]
         sys.modules["varlen_utils"] = absent
-    return upstream(path)
+    folder = str((PIN / path).parent)
+    sys.path.append(folder)
+    try:
+        return upstream(path)
+    finally:
+        sys.path.remove(folder)
 
 
 def largest(got: Any, exact: Any) -> float:
