@@ -14,7 +14,7 @@ from benchmarks.gpu import parts
 from benchmarks.gpu.upstream import module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 BLOCKS = {
     128: ((128, 128), (128, 160), (128, 176)),
@@ -62,7 +62,7 @@ def _pairs(queries: int, keys: int, causal: bool, window: int | None) -> int:
 
 
 def sweep(
-    dim: int, group: int, blocks: dict[int, tuple[tuple[int, int], ...]] = BLOCKS
+    dim: int, group: int, blocks: Mapping[int, tuple[tuple[int, int], ...]] = BLOCKS
 ) -> Iterator[dict[str, Any]]:
     """Yield tilings; `group` heads side by side are tried beside single ones."""
     names = ("block_m", "block_n", "stages", "head_group", "turns")
