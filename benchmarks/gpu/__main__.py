@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import results, variants
-from benchmarks.gpu.crew import Crew, Failed, Job
+from benchmarks.gpu.crew import ENDLESS, Crew, Failed, Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,6 +177,8 @@ class Run:
             found = self.crew.run(job, min(MEASURING, left))
             if isinstance(found, Failed):
                 print(f"\n{variant}, shape {number}: not measured: {found.why}")
+                if found.why == ENDLESS:
+                    break
                 continue
             lines[number] = results.summary(found, self.about)
             _show(lines[number])

@@ -23,6 +23,10 @@ START = 60.0
 """Seconds that a fresh process may take on top: it imports compilers."""
 
 
+ENDLESS = "it did not end"
+"""Why a job failed that took longer than it may: most likely its kernel hangs."""
+
+
 class Job(NamedTuple):
     """A call of a function of a module, by name, so that it can be sent."""
 
@@ -100,7 +104,7 @@ class Crew:
             if now >= min(until, worker.until):
                 del busy[pipe]
                 worker.end()
-                late = "the time was up" if now >= until else "it did not end"
+                late = "the time was up" if now >= until else ENDLESS
                 yield worker.job, Failed(late)
 
 

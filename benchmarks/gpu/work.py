@@ -6,8 +6,10 @@ Everything is named by plain values, so that it can be sent: a variant, the numb
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import time
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,12 +61,19 @@ def prepare(variant: str, number: int, name: str, sweep: bool) -> None:
     """Compile one contender and run it once: the compiler's cache on disk keeps what it made."""
     import torch
 
+    _be_quiet()
     module = variants.load(variant)
     shape = module.SHAPES[number]
     (one,) = (c for c in contenders(module, shape, sweep) if c.name == name)
     one.make()(*module.inputs(shape))
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
+
+
+def _be_quiet() -> None:
+    """Leave out what TileLang says of each kernel, and that a tiling is unknown: hence sweeps."""
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore", "no tiling of")
 
 
 def sound() -> bool:
@@ -86,6 +95,7 @@ def measure(
 
     `ms`: milliseconds by name; `tilings`: of ours; `kinds`; `wrong`: who is left out, and why.
     """
+    _be_quiet()
     module = variants.load(variant)
     shape = module.SHAPES[number]
     inputs = module.inputs(shape)

@@ -163,6 +163,23 @@ def test_a_sweep_measures_again_with_what_it_chose(stand: Path) -> None:
         assert rows[0]["sweep"] == "kernels/results/good-h200-sweep.json"
 
 
+def test_a_variant_that_hangs_is_left_alone(
+    stand: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def run(_self: Stand, job: Job, _: float) -> Any:
+        if job.function == "machine":
+            return ABOUT
+        asked.append(job.arguments[:2])
+        return Failed("it did not end") if job.arguments[0] == "good" else Failed("off")
+
+    monkeypatch.setattr(Stand, "run", run)
+    assert command.main(["good", "bad", "--out", str(stand / "out")]) == 1
+    assert asked == [("good", 0), ("bad", 0), ("bad", 1)]
+    assert "good, shape 0: not measured: it did not end" in capsys.readouterr().out
+
+
 def test_the_limit_keeps_what_there_is(stand: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["good", "--limit", "0", "--out", str(stand / "out")]) == 1
     assert "good, shape 0: not measured: the time is up" in capsys.readouterr().out
