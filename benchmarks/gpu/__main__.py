@@ -177,7 +177,7 @@ class Run:
             found = self.crew.run(job, min(MEASURING, left))
             if isinstance(found, Failed):
                 print(f"\n{variant}, shape {number}: not measured: {found.why}")
-                if found.why == ENDLESS:
+                if found.why.startswith(ENDLESS):
                     break
                 continue
             lines[number] = results.summary(found, self.about)

@@ -41,6 +41,21 @@ class Failed(NamedTuple):
     why: str
 
 
+class _Doing(NamedTuple):
+    what: str
+
+
+_BUSY = object()
+_asked: list[Connection] = []
+"""In a side process: where its answers go."""
+
+
+def doing(what: str) -> None:
+    """Say what a job is at, so that it is known when it hangs or dies."""
+    for pipe in _asked:
+        pipe.send((_Doing(what), True))
+
+
 class Crew:
     """Up to `size` processes; leaving the context ends them."""
 
@@ -92,8 +107,11 @@ class Crew:
         """Wait for something to happen, and yield the jobs that are over."""
         first = min(until, *(worker.until for worker in busy.values()))
         for pipe in wait(list(busy), max(0.0, first - time.monotonic())):
-            worker = busy.pop(pipe)  # type: ignore[call-overload]
-            outcome = worker.outcome()
+            worker = busy[pipe]  # type: ignore[index]
+            outcome = worker.hear()
+            if outcome is _BUSY:
+                continue
+            del busy[pipe]  # type: ignore[arg-type]
             if worker.healthy:
                 self._idle.append(worker)
             else:
@@ -105,7 +123,7 @@ class Crew:
                 del busy[pipe]
                 worker.end()
                 late = "the time was up" if now >= until else ENDLESS
-                yield worker.job, Failed(late)
+                yield worker.job, Failed(f"{late}: {worker.doing}" if worker.doing else late)
 
 
 class _Worker:
@@ -120,21 +138,28 @@ class _Worker:
         self._fresh = True
         self.healthy = True
         self.job = Job("", "", ())
+        self.doing = ""
         self.until = 0.0
 
     def begin(self, job: Job, seconds: float) -> None:
         self.job = job
+        self.doing = ""
         self.until = time.monotonic() + seconds + (START if self._fresh else 0.0)
         self._fresh = False
         self.pipe.send(job)
 
-    def outcome(self) -> Any:
+    def hear(self) -> Any:
+        """Return the outcome, or that the process is busy with what it says."""
         try:
             found, self.healthy = self.pipe.recv()
         except (EOFError, OSError):
             self.healthy = False
             self._process.join(5)
-            return Failed(f"its process died (exit code {self._process.exitcode})")
+            why = f"its process died (exit code {self._process.exitcode})"
+            return Failed(f"{why}: {self.doing}" if self.doing else why)
+        if isinstance(found, _Doing):
+            self.doing = found.what
+            return _BUSY
         return found
 
     def end(self) -> None:
@@ -145,6 +170,7 @@ class _Worker:
 
 def _serve(pipe: Connection) -> None:
     """Do jobs until nobody asks. Ends itself when it cannot be trusted any more."""
+    _asked.append(pipe)
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
             job = pipe.recv()

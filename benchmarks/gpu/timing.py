@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.gpu.crew import doing
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -22,14 +24,16 @@ def medians(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str
     """
     import torch
 
-    for function in functions.values():
+    for name, function in functions.items():
+        doing(f"timing {name}")
         for _ in range(WARM):
             function()
-    torch.cuda.synchronize()
+        torch.cuda.synchronize()
     large = torch.zeros(CACHE // 4, device="cuda")
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
         for name, function in functions.items():
+            doing(f"timing {name}")
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             large.amax()  # read and not written: nothing is left to be written back
             torch.cuda._sleep(HEAD_START)  # noqa: SLF001 - PyTorch's own benchmarks do

@@ -13,7 +13,7 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.gpu import agreement, variants
+from benchmarks.gpu import agreement, crew, variants
 from benchmarks.gpu.timing import ceilings, medians
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def measure(
     wrong: dict[str, str] = {}
     chosen = [c for c in contenders(module, shape, sweep, tiling) if c.name in names]
     for one in chosen:
+        crew.doing(one.name)
         call = _attempt(one, inputs)
         if isinstance(call, str):
             wrong[one.name] = call
@@ -124,9 +125,12 @@ def measure(
 
 def _attempt(one: Contender, inputs: tuple[Any, ...]) -> Callable[[], Any] | str:
     """Return a call that has worked once, or why it has not: a line of the table, either way."""
+    import torch
+
     try:
         call = partial(one.make(), *inputs)
         call()
+        torch.cuda.synchronize()
     except Exception as problem:  # noqa: BLE001 - whatever it is, it is said
         return f"{type(problem).__name__}: {problem}"[:300]
     return call
@@ -142,11 +146,13 @@ def _disagreeing(
 ) -> dict[str, str]:
     """Return who differs from the variant's truth, or from upstream as shipped, and by how much."""
     if hasattr(module, "truth"):
+        crew.doing("computing the truth")
         wanted = agreement.truth(module.truth(shape, *inputs))
     elif SHIPPED in calls:
         wanted = calls[SHIPPED]()
     else:
         return dict.fromkeys(calls, f"{SHIPPED} did not run, and there is nothing to compare with")
+    crew.doing("comparing outputs")
     tolerance = getattr(module, "TOLERANCE", agreement.TOLERANCE)
     found = {name: agreement.difference(call(), wanted, tolerance) for name, call in calls.items()}
     return {name: why for name, why in found.items() if why}

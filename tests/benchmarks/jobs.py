@@ -6,6 +6,8 @@ import os
 import time
 from typing import Any
 
+from benchmarks.gpu.crew import doing
+
 state: dict[str, Any] = {"sound": True}
 
 
@@ -30,8 +32,22 @@ def die() -> None:
     os._exit(7)
 
 
-def hang() -> None:
+def hang(what: str = "") -> None:
+    if what:
+        doing("before")
+        doing(what)
     time.sleep(1000)
+
+
+def talk() -> int:
+    doing("one")
+    doing("two")
+    return 3
+
+
+def die_at(what: str) -> None:
+    doing(what)
+    os._exit(7)
 
 
 def who() -> int:

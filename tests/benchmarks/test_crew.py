@@ -30,7 +30,7 @@ def test_every_job_has_an_outcome(team: Crew) -> None:
     jobs += [job("double", 3), job("double", 4)]
     found = dict(team.map(jobs, 20))
     assert [found[j] for j in jobs if j.function == "double"] == [2, 4, 6, 8]
-    assert found[job("fail")] == Failed("ValueError: no such shape (jobs.py:17)")
+    assert found[job("fail")] == Failed("ValueError: no such shape (jobs.py:19)")
     assert found[job("die")] == Failed("its process died (exit code 7)")
     assert found[job("spoil")].why.startswith("RuntimeError: an illegal memory access")
 
@@ -56,3 +56,9 @@ def test_nothing_runs_on_after_the_limit(team: Crew) -> None:
     assert found[0] == (jobs[0], 10)
     assert [outcome for _, outcome in found[1:]] == [Failed("the time was up")] * 3
     assert time.monotonic() - began < 8
+
+
+def test_what_a_job_was_at_is_known(team: Crew) -> None:
+    assert team.run(job("talk"), 20) == 3
+    assert team.run(job("hang", "timing ours"), 1) == Failed("it did not end: timing ours")
+    assert team.run(job("die_at", "x"), 20) == Failed("its process died (exit code 7): x")
