@@ -6,6 +6,7 @@ python -m benchmarks.gpu.one profile VARIANT    ours and upstream's, profiled, a
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -39,7 +40,11 @@ def small(module: Any) -> Any:
 
 
 def run_small(variant: str) -> None:
-    """Call our kernel once. A tool around this process watches."""
+    """Call our kernel once. A tool around this process watches.
+
+    Every tensor gets memory of its own, so that what is written behind its end is seen.
+    """
+    os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
     import torch
 
     module = variants.load(variant)
