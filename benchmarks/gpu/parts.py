@@ -48,6 +48,7 @@ def dense_sweep(dim: int) -> Iterator[dict[str, Any]]:
 def pairs(seq: int, causal: bool, window: int | None = None) -> float:
     """Return how many keys all queries of a square see together; on the diagonal, half of it."""
     if window is not None:
+        window = min(window, seq)
         return seq * window - window * (window - 1) / 2
     return seq * seq * (0.5 if causal else 1.0)
 

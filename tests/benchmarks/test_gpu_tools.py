@@ -117,8 +117,8 @@ def test_a_tool_that_takes_too_long_is_ended() -> None:
 
 @pytest.mark.parametrize("name", variants.names())
 def test_small_shapes_are_small_and_sound(name: str) -> None:
-    shape = one.small(variants.load(name))
-    assert shape.variant == name
-    assert 0 < shape.bytes < 1 << 28
-    assert shape.flops < 1e11
-    assert shape.key
+    for shape in one.small(variants.load(name)):
+        assert shape.variant == name
+        assert 0 < shape.bytes < 1 << 28
+        assert 0 < shape.flops < 1e11
+        assert shape.key

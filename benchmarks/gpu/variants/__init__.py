@@ -17,7 +17,8 @@ And, where they are needed,
 - `truth(shape, *inputs)`: for each output a pair of an index and what `output[index]` is to be, in
   float64. Everybody is compared with that, and upstream stays in the table where it differs.
   Without it, everybody is compared with upstream as shipped;
-- `TOLERANCE`: the relative error (norm of the difference over the norm) that passes, else 0.01.
+- `TOLERANCE`: the relative error (norm of the difference over the norm) that passes, else 0.01;
+- `SMALL`: a shape, or several, for the tools that are slow: else the first shape is cut down.
 
 Results keep the digests of the files that a module names: of ours those it imports (`from
 kernels.mha.tilelang_kernel import ...`), of upstream's those whose path below `examples/` is a

@@ -47,6 +47,7 @@ SHAPES = (
     Shape("decode", 1, 32, 8, 65536, 128, masked=False),
     Shape("decode", 16, 32, 8, 8192, 128),
 )
+SMALL = (Shape("decode", 2, 8, 2, 700, 128), Shape("decode", 1, 6, 2, 201, 64, masked=False))
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:

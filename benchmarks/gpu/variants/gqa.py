@@ -43,6 +43,10 @@ SHAPES = (
     Shape("gqa", 4, 32, 8, 4096, 64, causal=False),
     Shape("gqa", 4, 32, 8, 4096, 64, causal=True),
 )
+SMALL = (
+    Shape("gqa", 1, 8, 2, 320, 128, causal=True),
+    Shape("gqa", 2, 6, 2, 201, 64, causal=False),
+)
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:

@@ -42,6 +42,10 @@ SHAPES = (
     Shape("mha", 4, 32, 4096, 64, causal=False),
     Shape("mha", 4, 32, 4096, 64, causal=True),
 )
+SMALL = (
+    Shape("mha", 1, 4, 320, 128, causal=True),
+    Shape("mha", 2, 3, 201, 64, causal=False),
+)
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:

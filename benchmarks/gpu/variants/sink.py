@@ -43,6 +43,7 @@ SHAPES = (
     Shape("sink", 4, 32, 4096, 64),
     Shape("sink", 4, 32, 4096, 64, window=1024),
 )
+SMALL = (Shape("sink", 1, 4, 320, 128, window=100), Shape("sink", 2, 3, 201, 64))
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:

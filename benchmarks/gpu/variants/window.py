@@ -46,6 +46,7 @@ SHAPES = (
     Shape("window", 1, 32, 8192, 128, window=1024),
     Shape("window", 4, 32, 4096, 64, window=1024),
 )
+SMALL = (Shape("window", 1, 4, 320, 128, window=100), Shape("window", 2, 3, 201, 64, window=20))
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:
