@@ -104,3 +104,11 @@ def _theirs(shape: Shape, blocks: tuple[int, ...]) -> Callable[..., Any]:
 def pytorch(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
     grouped = shape.heads != shape.kv_heads
     return _packed.pytorch(max(shape.queries), max(shape.keys), shape.causal, grouped)
+
+
+def truth(shape: Shape, *inputs: Any) -> Any:
+    """Return places and what stands there: upstream's kernels are not the same twice.
+
+    Where a whole tile of queries sees no key, as in the last shape, nothing waits for its Q.
+    """
+    return _packed.truth(inputs, shape.causal)
