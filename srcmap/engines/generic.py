@@ -46,7 +46,7 @@ def run_generic(number: int, job: Job, module: Any, host: Any) -> Outcome:
     inputs: list[tuple[str, Any]] = []
     try:
         name, function = _chosen(module, job.function)
-        made = _Maker(job)
+        made = Maker(job)
         outputs = made.run(function, inputs)
     except Exception as error:  # noqa: BLE001 - foreign code
         return Outcome(
@@ -88,7 +88,9 @@ def _chosen(module: Any, name: str) -> tuple[str, Any]:
     return next(iter(known.items()))
 
 
-class _Maker:
+class Maker:
+    """Makes up arguments and inputs, and keeps what it guessed."""
+
     def __init__(self, job: Job) -> None:
         self.job = job
         self.rng = np.random.default_rng(job.seed)
@@ -102,14 +104,15 @@ class _Maker:
         elif function.eager:
             made = self._eager(function, inputs)
         else:
-            kernel = function(**self._arguments(function.signature))
+            kernel = function(**self.arguments(function.signature))
             kernel = kernel[0] if isinstance(kernel, tuple | list) else kernel
             made = self._call(kernel, inputs)
         if made is None:
             return tuple(value for _, value in inputs if isinstance(value, np.ndarray))
         return tuple(made) if isinstance(made, tuple | list) else (made,)
 
-    def _arguments(self, signature: inspect.Signature) -> dict[str, Any]:
+    def arguments(self, signature: inspect.Signature) -> dict[str, Any]:
+        """Return what a builder gets: what was said, its defaults, or a guess by name."""
         return {
             name: self._argument(name, parameter)
             for name, parameter in signature.parameters.items()
@@ -122,9 +125,10 @@ class _Maker:
             return _literal(given)
         if parameter.default is not inspect.Parameter.empty:
             return parameter.default
-        return self._size(name)
+        return self.size(name)
 
-    def _size(self, name: str) -> Any:
+    def size(self, name: str) -> Any:
+        """Return a number for a name: what was said, or a guess."""
         given = self.job.shape.get(name)
         if given is not None:
             return _literal(given)
@@ -146,7 +150,7 @@ class _Maker:
 
     def _input(self, name: str, kind: Any) -> Any:
         if not isinstance(kind, TensorType):
-            return self._size(name)
+            return self.size(name)
         shape = tuple(self._extent(size) for size in kind.shape)
         return self.filled(name, shape, kind.dtype)
 
@@ -155,7 +159,7 @@ class _Maker:
             return int(size)
         if size.plain:
             if size.name not in self.sizes:
-                self.sizes[size.name] = int(self._size(size.name))
+                self.sizes[size.name] = int(self.size(size.name))
             size.bound = self.sizes[size.name]
         return int(size)
 
@@ -180,11 +184,11 @@ class _Maker:
         """Return whole numbers that point at something: lengths, starts, ones for masks."""
         lowered = name.lower()
         if "cu_seq" in lowered or "offset" in lowered:
-            last = self.sizes.get("total_tokens") or self._size("UQ")
+            last = self.sizes.get("total_tokens") or self.size("UQ")
             steps = np.linspace(0, int(last), shape[0]).astype(int)
             return steps.astype(kind.numpy) if len(shape) == 1 else np.zeros(shape, kind.numpy)
         if "len" in lowered:
-            return np.full(shape, self._size(name), kind.numpy)
+            return np.full(shape, self.size(name), kind.numpy)
         value = 1 if "mask" in lowered or "count" in lowered else 0
         self.guessed[name] = value
         return np.full(shape, value, kind.numpy)

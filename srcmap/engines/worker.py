@@ -61,9 +61,9 @@ def _outcomes(number: int, job: Job) -> Iterator[Outcome]:
         return
     if job.kind == "run" and not job.case:
         if job.engine != "interpreter":
-            message = f"the engine {job.engine} runs files that have a case, with its inputs"
-            failure = Failure(kind="needs", message=message)
-            yield Outcome(job=number, name=job.function, state="failed", failure=failure)
+            from srcmap.engines.compiled import run_compiled
+
+            yield run_compiled(number, job, module, host)
             return
         from srcmap.engines.generic import run_generic
 
