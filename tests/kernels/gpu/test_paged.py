@@ -53,7 +53,7 @@ def test_paged(name: str) -> None:
     q, k, v, indices, lengths, table = given
     options: dict[str, Any] = {"block_n": case.block_n, "tiling": tiling}
     options["block_indices"] = indices if case.chosen else None
-    got = run_poisoned(lambda *x: attention(*x, table, lengths, **options), q, k, v)
+    got = run_poisoned(lambda *qkv: attention(*[*qkv, table, lengths], **options), q, k, v)
     error, size = error_of_upstream(case.dim, case.size)
     larger = max(1.0, float(np.abs(wanted).max(initial=0)) / size)
     in_type = UNIT[case.dtype] / UNIT["float16"]
