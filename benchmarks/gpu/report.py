@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 RIVALS = ("upstream as shipped", "upstream's best", "pytorch cudnn", "pytorch flash")
 COLOURS = ("#0b6e4f", "#e08e0b", "#3b5bdb", "#a0a0a0")
+MAIN = ("batch", "samples", "heads", "seq", "longest", "dim")
+"""The sizes that go without their names; a variant has its own of some."""
 TICKS = (0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 INTRODUCTION = """\
 # What was measured
@@ -81,7 +83,7 @@ def ratios(found: list[dict[str, Any]], rival: str) -> dict[str, float]:
 def label(shape: dict[str, Any]) -> str:
     """Return the sizes of a shape in a few words: `1x32x8192x128 causal`."""
     plain = {n: v for n, v in shape.items() if n != "variant" and not isinstance(v, bool)}
-    main = [plain.pop(name) for name in ("batch", "heads", "seq", "dim") if name in plain]
+    main = [plain.pop(name) for name in MAIN if name in plain]
     said = ["x".join(map(str, main))] if main else []
     said += [f"{name} {value}" for name, value in plain.items() if value is not None]
     said += [name for name, value in shape.items() if value is True]
@@ -124,6 +126,8 @@ def _table(here: list[dict[str, Any]]) -> Iterator[str]:
             if "faster_than" not in line:
                 why = line["wrong"].get("ours", "nothing ran")
                 yield f"\nNot in the table: {result['variant']}, {label(line['shape'])}: {why}\n"
+        if result.get("missing"):
+            yield f"\nNot measured: {result['missing']} more shapes of {result['variant']}\n"
 
 
 def _runs(here: list[dict[str, Any]]) -> Iterator[str]:
@@ -146,7 +150,7 @@ def draw(found: list[dict[str, Any]], file: Path) -> None:
     settings |= {"svg.hashsalt": "srcmap", "svg.fonttype": "none", "font.size": 8}
     rows = list(lines(found))
     figure = importlib.import_module("matplotlib.figure").Figure(
-        figsize=(9, 1.4 + 0.2 * len(rows)), layout="constrained"
+        figsize=(11, 1.4 + 0.2 * len(rows)), layout="constrained"
     )
     axes = figure.subplots()
     for rival, colour, marker in zip(RIVALS, COLOURS, "oDs^", strict=True):
@@ -168,7 +172,7 @@ def draw(found: list[dict[str, Any]], file: Path) -> None:
     axes.invert_yaxis()
     axes.grid(axis="both", linewidth=0.3)
     axes.set_xlabel(f"times faster than (to the right of 1: ours is faster); {_devices(found)}")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(RIVALS), frameon=False)
+    figure.legend(loc="outside upper center", ncols=len(RIVALS), frameon=False)
     about = {"Description": stamp(found), "Title": "TileLang kernels beside their rivals"}
     when = {"Date": None} if file.suffix == ".svg" else {}
     figure.savefig(file, metadata=about | when)

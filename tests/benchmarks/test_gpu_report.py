@@ -48,11 +48,12 @@ def made(variant: str, *faster: float, **more: Any) -> dict[str, Any]:
 
 def test_what_the_page_says() -> None:
     failed = {"shape": {"variant": "c", "seq": 5}, "wrong": {"ours": "off by 0.3 of its norm"}}
-    many = [made("a", 1.0, 3.0), made("b", 0.5), made("c", shapes=[failed])]
+    many = [made("a", 1.0, 3.0), made("b", 0.5), made("c", shapes=[failed], missing=2)]
     text = report.page(many)
     assert "Over 2 variants, ours is 1.25 times as fast" in text
     assert "the least is 0.50 (b, 1x2x64x128, groups 4, not causal)." in text
     assert "| a | 1x2x64x128, groups 4, causal | 1.000 | 300 | 50% | 3.00 |  |  |  |\n" in text
+    assert "Not measured: 2 more shapes of c" in text
     assert "Not in the table: c, 5: off by 0.3 of its norm" in text
 
 
