@@ -27,7 +27,7 @@ _CHARS = str.maketrans(
         "、": None, "。": ".", "\\": None,
     }
 )  # fmt: skip
-_MARKS = re.compile(r"[ \t]*(?:(?:#+|//+|/\*+|\*+|%+|>+|\"\"\"|'''|[-+•](?=\s))[ \t]*)*")
+_MARKS = re.compile(r"[ \t]*(?:(?:\\?#+|//+|/\*+|\*+|%+|>+|\"\"\"|'''|[-+•](?=\s))[ \t]*)*")
 _TRAILING = re.compile(r"\s(?:#|//|←|%)\s?.*$|\s*←.*$")
 
 
@@ -233,6 +233,11 @@ class FileText:
         Lines inside a body cut nothing; lines with a head and a part of its body do.
         """
         return {whole for whole, has_body in self._statements if _is_cut(whole, lines, has_body)}
+
+    @property
+    def compound(self) -> list[Lines]:
+        """List the statements that have a body of their own."""
+        return [whole for whole, has_body in self._statements if has_body]
 
     # -- sections ------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from srcmap.cite.vocabulary import ALSO, SHORT, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -12,48 +14,65 @@ if TYPE_CHECKING:
 CJK = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f"
 
 
+class Named(NamedTuple):
+    """A concept that a text names: where, half open, and whether the name is a common word."""
+
+    first: int
+    last: int
+    concept: str
+    short: bool
+
+
 class Concepts:
-    """The names by which a document may call a concept, in both languages."""
+    """Finds the names of concepts in text."""
 
     def __init__(self, names: Mapping[str, Iterable[str]]) -> None:
-        found: dict[str, str] = {}
-        for concept, said in names.items():
-            for name in (*said, *_ALSO_CALLED.get(concept, ())):
-                if _is_telling(name):
-                    found.setdefault(_folded(name), concept)
-        self._ids = sorted(found.items(), key=lambda item: -len(item[0]))
+        self.names = {concept: tuple(said) for concept, said in names.items()}
+        self._ids: dict[str, list[tuple[str, bool]]] = {}
+        """For a folded name the concepts that it may mean, and whether it is short."""
+        for concept, said in self.names.items():
+            long = [*(n for n in said if _is_telling(n)), *ALSO.get(concept, ())]
+            short = [*(n for n in said if not _is_telling(n)), *SHORT.get(concept, ())]
+            self._add(concept, long, short=False)
+            self._add(concept, short, short=True)
+        self._by_head: dict[str, list[str]] = {}
+        for name in self._ids:
+            self._by_head.setdefault(name[:2], []).append(name)
         exact = [re.escape(concept) for concept in names if "-" in concept]
         self._exact = re.compile(rf"(?<![\w-])(?:{'|'.join(exact)})(?![\w-])" if exact else r"(?!)")
-        self._common = [
-            (name.casefold(), concept)
-            for concept, said in names.items()
-            for name in said
-            if not _is_telling(name) and name.casefold() not in _TOO_COMMON
-        ]
-        self.names = {concept: tuple(said) for concept, said in names.items()}
 
-    def named(self, text: str) -> list[str]:
-        """List the concepts that a text names, in order."""
-        return list(dict.fromkeys(concept for _, concept in self.mentions(text)))
+    def _add(self, concept: str, names: Iterable[str], *, short: bool) -> None:
+        for name in {_folded(way) for said in names for way in spelled(said)}:
+            known = self._ids.setdefault(name, [])
+            if len(name) > 1 and not any(c == concept for c, _ in known) and (short or not known):
+                known.append((concept, short))
 
-    def hinted(self, text: str) -> list[str]:
-        """List the concepts whose name is a common word that stands in a text."""
-        lower = text.casefold().replace("normalization", "normalisation")
-        return [concept for name, concept in self._common if name in lower]
-
-    def mentions(self, text: str) -> list[tuple[int, str]]:
-        """List the concepts that a text names, and where, in order; a longer name wins."""
+    def mentions(self, text: str) -> list[Named]:
+        """List the concepts that a text names, in order; a longer name wins."""
         folded = _folded(text)
+        heads = {folded[at : at + 2] for at in range(len(folded) - 1)} & self._by_head.keys()
+        names = [name for head in heads for name in self._by_head[head] if name in folded]
         hits = [
-            (at, at + len(name), concept)
-            for name, concept in self._ids
-            if name in folded
+            (at, at + len(name), name)
+            for name in sorted(names, key=lambda name: (-len(name), name))
             for at in _occurrences(folded, name)
         ]
-        found = [(m.start(), m[0]) for m in self._exact.finditer(text)]
-        if hits:
-            found.extend(_unfolded(text, hits))
+        found = [Named(*m.span(), m[0], short=False) for m in self._exact.finditer(text)]
+        found += self._placed(text, hits) if hits else ()
         return sorted(found)
+
+    def _placed(self, text: str, hits: Iterable[tuple[int, int, str]]) -> Iterator[Named]:
+        """Give the places of hits in the text itself, those that are whole words."""
+        places = [at for at, char in enumerate(text) if char not in _FOLDED_AWAY]
+        taken: list[tuple[int, int]] = []
+        for first, last, name in hits:
+            if any(a < last and first < b for a, b in taken):
+                continue
+            start, end = places[first], places[last - 1] + 1
+            if _is_whole(text, start, end):
+                taken.append((first, last))
+                for concept, short in self._ids[name]:
+                    yield Named(start, end, concept, short)
 
 
 def _occurrences(text: str, part: str) -> Iterator[int]:
@@ -63,40 +82,20 @@ def _occurrences(text: str, part: str) -> Iterator[int]:
         at = text.find(part, at + 1)
 
 
-def _unfolded(text: str, hits: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, str]]:
-    """Give the places of hits in the text itself, those that are whole words."""
-    places = [at for at, char in enumerate(text) if char not in _FOLDED_AWAY]
-    taken: list[tuple[int, int]] = []
-    for first, last, concept in hits:
-        if any(a < last and first < b for a, b in taken):
-            continue
-        start, end = places[first], places[last - 1] + 1
-        if _is_whole(text, start, end):
-            taken.append((first, last))
-            yield start, concept
+_LATIN = re.compile(r"[A-Za-z0-9_]")
+_PLURAL = re.compile(r"(?:s|es)?(?![A-Za-z0-9_])")
+_OTHER_WORD = {"行": "并执进运现履并同举", "写": "改重编手抄复", "分": "部细划区", "求": "要请需"}
+"""What before a first character makes it the end of another word: 并行和串行."""
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Whether Latin letters at either end are the ends of words; a plural is one too."""
-    if re.match(r"[A-Za-z0-9_]", text[start]) and re.match(
-        r"[A-Za-z0-9_]", text[start - 1 : start]
-    ):
+    before = text[start - 1 : start]
+    if before and before in _OTHER_WORD.get(text[start], ""):
         return False
-    if not re.match(r"[A-Za-z0-9_]", text[end - 1]):
-        return True
-    return re.match(r"(?:s|es)?(?![A-Za-z0-9_])", text[end : end + 3]) is not None
-
-
-_TOO_COMMON = frozenset({"combine", "概率", "probability"})
-_ALSO_CALLED = {
-    "combine": ("combine 段", "combine 阶段", "combine 内核", "combine stage"),
-    "check-inf": ("check_inf",),
-    "kv-loop": ("loop over the keys", "KV loop", "KV 循环"),
-    "causal-mask": ("causal masking", "causal 掩码", "因果掩码"),
-    "window-mask": ("sliding window mask", "滑动窗口 mask"),
-    "rescale-factor": ("rescaling factor", "重缩放因子"),
-    "row-max": ("row maximum", "行最大值"),
-}
+    if _LATIN.match(text[start]) and _LATIN.match(before):
+        return False
+    return not _LATIN.match(text[end - 1]) or _PLURAL.match(text, end) is not None
 
 
 def _is_telling(name: str) -> bool:
@@ -106,7 +105,7 @@ def _is_telling(name: str) -> bool:
     return wide >= 4 or (wide >= 1 and bool(latin)) or len(latin) >= 2 or "_" in name
 
 
-_FOLDED_AWAY = frozenset(" \t\r\n`-\u3000")
+_FOLDED_AWAY = frozenset(" \t\r\n`-*\\{}$\u3000")
 _FOLD = dict.fromkeys(map(ord, _FOLDED_AWAY))
 
 

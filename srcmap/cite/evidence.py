@@ -10,6 +10,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from srcmap.cite.beside import Besides
 from srcmap.cite.naming import Naming
 from srcmap.cite.quoting import Quoting
 from srcmap.cite.spots import Spots
@@ -17,6 +18,7 @@ from srcmap.cite.spots import Spots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from srcmap.cite.beside import Beside
     from srcmap.cite.concepts import Concepts
     from srcmap.cite.nouns import Citation
     from srcmap.cite.page import Page
@@ -36,6 +38,7 @@ class Reading:
         self._text = page.text
         self._spots = Spots(page, citations)
         self.spot = self._spots.spot
+        self.besides = Besides(self._spots)
         self.quoting, self.naming = Quoting(self._spots), Naming(self._spots, concepts)
 
     def evidence(self, citation: Citation) -> Evidence:
@@ -46,10 +49,15 @@ class Reading:
         """Give the text of a clause, without the citation."""
         return f"{self._text[slice(*spot.before)]} {self._text[slice(*spot.after)]}"
 
+    def words(self, first: int, last: int) -> bool:
+        """Whether any letters stand between two offsets."""
+        return re.search(r"\w", self._text[first:last]) is not None
+
     def edge(self, spot: Spot) -> str:
         """Tell whether a clause speaks of where something begins, or ends."""
-        said = [(m.start(), m.lastgroup or "") for m in _EDGES.finditer(self._text, *spot.before)]
-        return said[-1][1] if said else ""
+        said = [m.lastgroup or "" for m in _EDGES.finditer(self._text, *spot.before)][::-1]
+        said += [m.lastgroup or "" for m in _EDGES.finditer(self._text, *spot.after)]
+        return said[0] if said else ""
 
     def around(self, citation: Citation, spot: Spot) -> str:
         """Give the lead, the sentence and what follows."""
@@ -65,9 +73,28 @@ class Evidence:
     def __init__(self, reading: Reading, citation: Citation) -> None:
         self._reading, self._citation = reading, citation
         self._spot = reading.spot(citation)
-        self.concepts, self.distant = reading.naming.concepts(self._spot)
+        self._said = reading.naming.concepts(self._spot)
+        self.concepts, self.distant = self._said.concepts, self._said.distant
         """The concepts that are named, the nearest first; whether they are named above the code
         that the citation closes, not in its own sentence."""
+
+    @cached_property
+    def beside(self) -> Beside | None:
+        """What stands right beside it."""
+        return self._reading.besides.of(self._citation, self._spot)
+
+    @property
+    def concept_is_apart(self) -> bool:
+        """Whether words stand between the concept and what is named beside the citation."""
+        last = self._said.last
+        if self.beside is None or not 0 < last < self.beside.at[0]:
+            return False
+        return self._reading.words(last, self.beside.at[0])
+
+    @property
+    def beside_is_word(self) -> bool:
+        """Whether what stands beside is a word that may name a concept too."""
+        return self.beside is not None and all(map(str.isalpha, self.beside.items))
 
     @cached_property
     def quotes(self) -> tuple[Quote, ...]:
@@ -85,6 +112,11 @@ class Evidence:
         return self._reading.naming.all_names(self._spot.sentence)
 
     @cached_property
+    def framed(self) -> frozenset[str]:
+        """Names that the clause is not about: enough to agree, and not to disagree."""
+        return self._reading.naming.framed(self._spot.before)
+
+    @cached_property
     def words(self) -> tuple[str, ...]:
         """Words between Chinese text, the nearest first: enough to agree, and not to disagree."""
         return self._reading.naming.words(self._spot)
@@ -98,6 +130,11 @@ class Evidence:
     def edge(self) -> str:
         """Whether its clause says that something begins ("first") or ends ("last") there."""
         return self._reading.edge(self._spot)
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """Concepts named before it: enough for a file as a whole."""
+        return self._reading.naming.told(self._spot)
 
     @cached_property
     def hints(self) -> tuple[str, ...]:

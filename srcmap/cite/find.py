@@ -150,6 +150,8 @@ class _Reading:
         found = self._continuing.candidates(mention)
         if not found:
             return
+        if mention.loose and not self._is_near(mention, found[0]):
+            return
         first = found[0]
         options = tuple(dict.fromkeys(place for known in found for place in known.options))
         if not options and not first.pin:
@@ -160,6 +162,20 @@ class _Reading:
         if mention.same and options:
             block = self._page.block_at(mention.first)
             self._named.files.append(first._replace(at=mention.first, also=False, block=block))
+
+    def _is_near(self, mention: Mention, known: Known) -> bool:
+        """Whether a bare `:98` is close behind a file that is long enough."""
+        block = self._page.block_at(mention.first)
+        if known.block != block and mention.first - known.at > 600:
+            return False
+        last = max(int(self._text[slice(*place)]) for pair in mention.ranges for place in pair)
+        return any(last <= self._size(place) for place in known.options)
+
+    def _size(self, place: Place) -> int:
+        shelf = self._finder.shelf
+        tree = shelf.default(place.repo) if place.repo in shelf.locks else None
+        text = shelf.file(tree, place.path) if tree else None
+        return text.size if text else 0
 
     # -- sections ------------------------------------------------------------------------
 

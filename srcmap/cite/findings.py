@@ -127,12 +127,15 @@ def by_rows(
     return Finding(False, Note("cite.reason.quote-elsewhere", {"lines": str(place)}), (right,))
 
 
-def _is_telling(name: str) -> bool:
+def is_telling(name: str) -> bool:
     """Whether a name is no word of the language that documents are written in."""
     return len(name) > 3 and re.search(r"_|[a-z][A-Z]|[a-z]\d", name) is not None
 
 
-def by_names(path: str, text: FileText, lines: Lines, names: Sequence[str]) -> Finding | None:
+def by_names(
+    path: str, text: FileText, lines: Lines, names: Sequence[str],
+    framed: frozenset[str] = frozenset(),
+) -> Finding | None:  # fmt: skip
     """Look for names of the sentence: defined about these lines, on them, or elsewhere."""
     hit: str | None = None
     defined: list[tuple[str, Lines]] = []
@@ -151,9 +154,11 @@ def by_names(path: str, text: FileText, lines: Lines, names: Sequence[str]) -> F
             return Finding(False, reason, (right,))
         if any(lines.first <= n <= lines.last for n in numbers):
             hit = hit or name
+        elif name in framed:
+            continue
         elif extents:
             defined.extend((name, extent) for extent in extents)
-        elif _is_telling(last) and 0 < len(numbers) <= 3 and numbers[-1] - numbers[0] < 12:
+        elif is_telling(last) and 0 < len(numbers) <= 3 and numbers[-1] - numbers[0] < 12:
             lone.append((name, Lines(numbers[0], numbers[-1])))
     if hit is not None:
         return Finding(True, Note("cite.reason.name", {"name": hit}))

@@ -95,6 +95,8 @@ class Mention(NamedTuple):
     joined: bool = False
     """Follows another reference with nothing but a comma or an "and" between."""
     include: bool = False
+    loose: bool = False
+    """Only what stands around says that it is one: `KCache[bidx]` :98."""
 
 
 class Reader:
@@ -308,8 +310,8 @@ class Reader:
         joined = _is_joined(text, last_end, first)
         alone = (
             region == "code"
-            and text[first - 1] == "`"
-            and text[found.end() : found.end() + 1] in "`,"
+            and text[first - 1] in "`{|"
+            and text[found.end() : found.end() + 1] in "`,}|"
         )
         bracketed = text[first - 1] in "(（" and text[found.end() : found.end() + 1] in (
             ")",
@@ -320,11 +322,13 @@ class Reader:
         pointed = _POINTING.search(text, max(first - 12, 0), first) is not None
         pointed = pointed and not _PORT.search(text, max(first - 16, 0), first)
         goes_on = 0 <= first - last_end < 80 and _GOING_ON.search(text, max(first - 6, 0), first)
-        if not (same or joined or alone or bracketed or pointed or goes_on):
+        spare = not _BEFORE_SPARE.search(text, max(first - 3, 0), first)
+        loose = not (same or joined or alone or bracketed or pointed or goes_on)
+        if loose and (spare or not _AFTER_SPARE.match(text, found.end())):
             return None
         ranges = (range_of(found), *more_ranges(text, found.end(), region))
-        return Mention("lines", first, ranges[0][1][1] if len(ranges) == 1 else ranges[-1][1][1],
-                       None, ranges, region=region, same=same, joined=joined)  # fmt: skip
+        return Mention("lines", first, ranges[-1][1][1], None, ranges, region=region,
+                       same=same, joined=joined, loose=loose)  # fmt: skip
 
     def _of_file(
         self, page: Page, start: int, ranges: tuple[Range, ...],
@@ -444,6 +448,12 @@ def _after_same(text: str, at: int) -> bool:
 
 
 _POINTING = re.compile(r"(?:\b(?:at|see|on)\s|(?:见|在|于|从|自)\s?)\Z")
+_BEFORE_SPARE = re.compile(r"(?:[`}|)\]）」”]|[:：,，、—→>|]|[\u4e00-\u9fff])\s?\Z")
+_AFTER_SPARE = re.compile(
+    r"(?:\s*\Z|[ \t]*[\r\n|)）,，。;；、`]|\.(?:\s|\Z)|\s?[\u4e00-\u9fff]"
+    r"|\s(?:and|is|are|in|for|to|with)\b)"
+)
+"""About `:98` in running text."""
 _PORT = re.compile(
     r"(?:监听|端口|绑定|[Ll]isten\w*|\bports?\b|\b[Bb]inds?\b|\bbound)\W{0,3}\w{0,4}\s?\Z"
 )

@@ -10,30 +10,21 @@ import re
 from typing import TYPE_CHECKING
 
 from srcmap.cite.compare import norm
+from srcmap.cite.comparing import Comparing
 from srcmap.cite.find import with_target
-from srcmap.cite.findings import (
-    SHOWN,
-    Finding,
-    by_digest,
-    by_names,
-    by_quotes,
-    by_rows,
-    by_words,
-    is_exact,
-    is_sure,
-)
+from srcmap.cite.findings import SHOWN, Finding, by_digest, by_names, by_quotes
+from srcmap.cite.items import by_beside
 from srcmap.cite.nouns import Candidate, Judged
 from srcmap.model import Lines, Note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from srcmap.cite.compare import FileText
     from srcmap.cite.concepts import Concepts
     from srcmap.cite.evidence import Evidence
     from srcmap.cite.nouns import Citation, Place, Verdict
     from srcmap.cite.shelf import Shelf, Tree
-    from srcmap.mapfile import Entry
 
 
 class Judge:
@@ -41,6 +32,7 @@ class Judge:
 
     def __init__(self, shelf: Shelf, concepts: Concepts) -> None:
         self._shelf, self._concepts = shelf, concepts
+        self._comparing = Comparing(shelf)
 
     def judge(
         self, document: str, citation: Citation, evidence: Evidence, digest: str | None = None
@@ -130,7 +122,7 @@ class Judge:
         lines = citation.target.lines
         if tree is None or text is None or lines is None or lines.last > text.size:
             return False
-        found = self._compare(tree, place.path, text, lines, evidence)
+        found = self._comparing.compare(tree, place.path, text, lines, evidence)
         return found is not None and found.agrees
 
     @staticmethod
@@ -295,11 +287,13 @@ class Judge:
             hits = text.word(name.rpartition(".")[2].rpartition("::")[2])
             if any(lines.first <= n <= lines.last for n in hits):
                 return _with(base, verdict="ok", reason=Note("cite.reason.name", {"name": name}))
-        for quote in evidence.quotes:
-            if quote.prose and any(text.find_elided(line) for line in quote.lines):
-                return _with(base, verdict="ok", reason=Note("cite.reason.quote"))
+        found = _shown_in(path, text, lines, evidence)
+        if found is not None:
+            return _with(base, verdict="ok" if found.agrees else "off", reason=found.reason,
+                         candidates=found.candidates)  # fmt: skip
         entries = self._shelf.entries(tree, path)
-        named = next((e for c in evidence.concepts for e in entries if e.concept == c), None)
+        concepts = (*evidence.concepts, *evidence.told)
+        named = next((e for c in concepts for e in entries if e.concept == c), None)
         if named and named.lines and named.lines.overlap(lines):
             return _with(
                 base, verdict="ok", reason=Note("cite.reason.concept", {"name": named.concept})
@@ -316,62 +310,12 @@ class Judge:
             reason = Note("cite.reason.section-elsewhere", {"lines": str(place)})
             right = Candidate(path=path, lines=place, why=Note("cite.why.section"), proven=True)
             return Finding(False, reason, (right,))
-        found = self._compare(tree, path, text, lines, evidence)
+        found = self._comparing.compare(tree, path, text, lines, evidence)
         if digest and (found is None or found.agrees):
             return by_digest(path, text, lines, digest) if found is None else found
         if found is None and place is not None:
             return Finding(True, Note("cite.reason.in-section"))
         return found
-
-    def _compare(
-        self, tree: Tree, path: str, text: FileText, lines: Lines, evidence: Evidence
-    ) -> Finding | None:
-        """Ask the evidence in order: a named concept, quoted text, names."""
-        concept = self._by_concept(tree, path, text, lines, evidence.concepts, evidence.edge)
-        if concept is None:
-            concept = self._by_concept(tree, path, text, lines, evidence.hints)
-            concept = concept if concept and concept.agrees else None
-        quote = by_quotes(path, text, lines, evidence.quotes)
-        if concept is not None and not (
-            evidence.distant and not concept.agrees and is_exact(text, lines, evidence.quotes)
-        ):
-            if not concept.agrees and quote is not None and not quote.agrees:
-                return concept._replace(candidates=(*concept.candidates, *quote.candidates))
-            return concept
-        if quote is not None:
-            return quote
-        row = by_rows(path, text, lines, evidence.rows)
-        if row is not None:
-            return row
-        found = by_names(path, text, lines, evidence.names)
-        if found is None or not found.agrees:
-            wide = by_names(path, text, lines, evidence.sentence_names)
-            found = wide if wide and wide.agrees and not (found and is_sure(found)) else found
-        return found or by_words(text, lines, evidence.words)
-
-    def _by_concept(
-        self, tree: Tree, path: str, text: FileText, lines: Lines, concepts: Sequence[str],
-        edge: str = "",
-    ) -> Finding | None:  # fmt: skip
-        entries = self._shelf.entries(tree, path) if concepts else []
-        named = [e for c in concepts for e in entries if e.concept == c and e.lines]
-        if not named:
-            return None
-        unique = {(e.concept, e.lines): e for e in named}
-        for entry in unique.values():
-            if _covers(text, lines, entry) or _is_edge(lines, entry, edge):
-                return Finding(True, Note("cite.reason.concept", {"name": entry.concept}))
-        first = concepts[0] if any(e.concept == concepts[0] for e in named) else named[0].concept
-        ranked = sorted(unique.values(), key=lambda e: (e.concept != first, _distance(lines, e)))
-        one = len(unique) == 1
-        right = tuple(
-            Candidate(path=path, lines=e.lines, why=Note("cite.why.concept", {"name": e.concept}),
-                      proven=one)
-            for e in ranked
-        )  # fmt: skip
-        reason = Note("cite.reason.concept-elsewhere",
-                      {"name": ranked[0].concept, "lines": str(ranked[0].lines)})  # fmt: skip
-        return Finding(False, reason, right)
 
     def _moved(
         self, citation: Citation, tree: Tree, path: str, text: FileText, digest: str | None
@@ -395,7 +339,7 @@ class Judge:
                 Candidate(path=path, lines=place, why=Note("cite.why.section"), proven=True)
             )
         quote = by_quotes(path, text, Lines(0, 0), evidence.quotes)
-        concept = self._by_concept(tree, path, text, Lines(0, 0), evidence.concepts)
+        concept = self._comparing.by_concept(tree, path, text, Lines(0, 0), evidence.concepts)
         for finding in (concept, quote):
             found.extend(finding.candidates if finding else ())
         found.extend(self._hinted(tree, path, evidence))
@@ -432,6 +376,18 @@ def _shared(one: str, other: str) -> int:
     return len(set(one.split("/")) & set(other.split("/")))
 
 
+def _shown_in(path: str, text: FileText, lines: Lines, evidence: Evidence) -> Finding | None:
+    """Look for quoted prose in a file or section; elsewhere only when it stands right beside."""
+    for quote in evidence.quotes:
+        places = [p for line in quote.lines for p in text.find_elided(line)] if quote.prose else []
+        if any(lines.first <= p.first and p.last <= lines.last for p in places):
+            return Finding(True, Note("cite.reason.quote"))
+    found = by_beside(path, text, lines, evidence.beside) if evidence.beside else None
+    return (
+        found if found and (found.agrees or (evidence.beside and evidence.beside.prose)) else None
+    )
+
+
 def _section_place(text: FileText, section: str) -> Lines | None:
     number = re.match(r"\d+(?:\.\d+)*|[一二三四五六七八九十]+\Z", section)
     if number is None:
@@ -451,25 +407,6 @@ def _lacking(text: FileText, evidence: Evidence) -> Iterable[Note]:
         telling = "_" in last or re.search(r"[a-z][A-Z]", last)
         if telling and not text.word(last) and last not in text.path:
             yield Note("cite.warning.no-name", {"name": name})
-
-
-def _covers(text: FileText, lines: Lines, entry: Entry) -> bool:
-    """Whether cited lines are a concept's: half of the union, no statement cut in two."""
-    extent = entry.lines or lines
-    if lines in (extent, entry.context):
-        return True
-    widest = max(extent.overlap(lines), (entry.context or extent).overlap(lines))
-    return widest >= 0.5 and not text.cuts(lines) - text.cuts(extent)
-
-
-def _is_edge(lines: Lines, entry: Entry, edge: str) -> bool:
-    """Whether one line is cited for where a concept begins or ends, and it does so there."""
-    at = getattr(entry.lines, edge, None) if edge else None
-    return at is not None and lines == Lines(at, at)
-
-
-def _distance(lines: Lines, entry: Entry) -> int:
-    return abs((entry.lines or lines).first - lines.first)
 
 
 def _tokens(text: str) -> set[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ RegionKind = Literal["fence", "comment", "code", "target", "skip"]
 """fence: a code block; comment: one inside it; code: a code span; target: where a link leads;
 skip: nobody reads it (markup, hidden comments, the code of a Python file)."""
 BlockKind = Literal["text", "item", "row", "heading", "quote", "fence"]
+
+
+_CAPTION = re.compile(r":caption:[ \t]*(\S[^\n]*)|\bcaption\s*=\s*\{?([^{}\],]+)")
 
 
 class Region(NamedTuple):
@@ -57,6 +62,18 @@ class Page:
         self.includes = tuple(includes)
         self._blocks = [block.first for block in self.blocks]
         self._regions = [region.first for region in self.regions]
+
+    def caption(self, at: int) -> tuple[int, int] | None:
+        """Give the caption of the directive at an offset."""
+        region = self.region_at(at)
+        match = _CAPTION.search(self.text, region.first, region.last) if region else None
+        return match.span(1 if match[1] is not None else 2) if match else None
+
+    @cached_property
+    def captions(self) -> tuple[tuple[int, int], ...]:
+        """The captions of all directives that pull lines in."""
+        found = (self.caption(include.path[0]) for include in self.includes)
+        return tuple(sorted({caption for caption in found if caption}))
 
     def block_at(self, offset: int) -> int:
         """Give the index of the block at an offset; that of the block before when between two."""

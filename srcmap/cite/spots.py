@@ -20,10 +20,21 @@ _SHORTENED = "".join(
 )
 _END = re.compile(
     rf"[。！？](?![」』”])|(?:[!?]|{_SHORTENED}\.)(?=\s|\Z)"
-    r"|[:：][ \t*`]*\r?\n|\n[ \t]*\r?\n|；\s*\n"
+    r"|[:：][ \t*]*\r?\n(?!\s*[`\\])|\n[ \t]*\r?\n|；\s*\n"
 )
 _CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 """A reference at the end of its line: what follows is about something else."""
+_COMMA = re.compile(r"[,，、;；]\s*(?:and\s+|而\s?|then\s+)?(?:第|[Ll]ines?\s|行\s?)?[\s`*\\]*\Z")
+_LISTED = re.compile(r"[`*]*\s*(?:[:：]|–|—|->|→)\s*\S")
+_PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n")
+_GOES_ON = re.compile(
+    r"\W*(?:(?:(?:that|this|it|which|these)(?:\s(?:line|code|loop|block|statement|one|is))?\s)?"
+    r"(?:is|are|stands?|sits?|comes?|lives?)(?:\s(?:at|in|from|on|found\s(?:at|in)))?|at|in|on"
+    r"|(?:这|以上|上面)?(?:一?[段行句]|几行)?(?:代码)?(?:就?在|位于|来自|出自|是|即|取自|摘自|对应|的位置是))\W*(?::\w+:)?\W*\Z",
+    re.IGNORECASE,
+)
+"""Between code and a reference that goes on with its sentence."""
+_PARTING = re.compile(r"[,，;；。]|\b(?:and|while|then|followed by)\b|[与和而及]|然后|再到?")
 _GROUP = re.compile(r"[`*]{0,2}\s?(?:行\s?)?[(（][^()（）\n]{1,60}[)）]")
 """Brackets right behind a reference say what is there."""
 _IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\s*\{(?:\\\w+\s*\{)*)\Z")
@@ -51,23 +62,40 @@ class Spots:
         self._beginning: dict[tuple[int, int], bool] = {}
         self._ends = sorted(end for _, end in self.places)
         self._labels = self._labelled()
+        self.lines_at = {c.at: c.target.lines for c in citations if c.target.lines}
         self._lined = sorted(c.at for c in citations if c.target.lines or c.target.section)
 
     def spot(self, citation: Citation) -> Spot:
         """Find the sentence, the clause and the lead of a citation."""
+        if citation.rule == "include":
+            return self._of_include(citation)
         first, last = self._sentence(*citation.at)
         label = self._labels.get(citation.at, citation.at)
         start = self.edge_before(label[0])
         group = _GROUP.match(self.text, start, label[0])
         before = (min(max(first, group.end() if group and start else start), label[0]), label[0])
         after = self._after(citation, before, last)
-        if citation.same and telling(self.text[slice(*after)]) and self._opens(citation):
+        inside = not re.match(r"[`*\s]*[)）\]]", self.text[after[0] : after[0] + 4])
+        if citation.same and inside and telling(self.text[slice(*after)]) and self._opens(citation):
             before = (citation.at[0], citation.at[0])
         if self.in_comment(citation) or citation.rule == "comment":
             line = self.line_of(citation.at[0])
             return Spot(line, line, (citation.at[1], citation.at[1]), None, False)
         begins = self.begins(citation) and bool(self.above(citation))
         return Spot((first, last), before, after, self._lead(citation) if begins else None, begins)
+
+    def _of_include(self, citation: Citation) -> Spot:
+        """Read the caption of a directive, else the sentence that announces it."""
+        first, last = citation.at
+        region = self.page.region_at(first)
+        told = self.page.caption(first)
+        if told is None:
+            at = region.first if region else first
+            end = len(self.text[:at].rstrip())
+            announced = self.text[:end].endswith((":", "：")) and at - end < 4
+            low, _ = self._sentence(end - 1, end - 1) if announced else (end, end)
+            told = (max(low, self.edge_before(end)), end)
+        return Spot(told, told, (last, last), None, False)
 
     def _after(self, citation: Citation, before: tuple[int, int], last: int) -> tuple[int, int]:
         """Give the rest of the sentence, where nothing before the citation says what is there."""
@@ -79,7 +107,27 @@ class Spots:
         shared = edge < last and telling(self.text[slice(*before)])
         if not citation.same and (shared or _CLOSED.match(self.text, at)):
             return (at, at)
+        if edge < last:
+            edge = self._parted(at, edge)
         return (at, max(at, min(last, edge)))
+
+    def _parted(self, at: int, edge: int) -> int:
+        """Give where the text between two citations goes over from the one to the other."""
+        parts = [m.start() for m in _PARTING.finditer(self.text, at, edge)]
+        code = [c[:2] for c in self.codes(at, edge)]
+        free = [p for p in parts if not any(first < p < last for first, last in code)]
+        return free[-1] if free else edge
+
+    def is_ahead(self, last: int, at: int, end: int) -> bool:
+        """Whether a citation is told by what follows: what ends at `last` is about one before."""
+        gap = self.text[last:at]
+        if self.edge_before(at) < max(last - 200, 1):
+            return False
+        rest = self.text[end : min(self.edge_after(end), end + 80)]
+        if "\n" in gap and _LISTED.match(rest):
+            return not re.search(r"\w", gap)
+        piece = _PIECE.search(rest, 1)
+        return _COMMA.search(gap) is not None and telling(rest[: piece.start() if piece else None])
 
     def _opens(self, citation: Citation) -> bool:
         """Whether it is the first thing in brackets."""
@@ -139,7 +187,7 @@ class Spots:
             return False
         first, _ = self.line_of(citation.at[0])
         head = self.text[first : citation.at[0]]
-        mark = re.search(r"(?:#|//|←)[^#]*\Z", head)
+        mark = re.search(r"(?:#|(?:[;{})]|\A)\s*//|←)[^#]*\Z", head)
         return mark is not None and bool(head[: mark.start()].strip()) and is_code(head)
 
     def begins(self, citation: Citation) -> bool:
@@ -153,7 +201,17 @@ class Spots:
         first, _ = self.line_of(citation.at[0])
         head = re.sub(r"(?:同一?文件|见|源码|来源|出处|[Ss]ource|[Ff]rom|[Ss]ee|[Ss]ame file)", "",
                       self.text[first : citation.at[0]])  # fmt: skip
-        return not re.search(r"\w", head)
+        if not re.search(r"\w", head):
+            return True
+        return _GOES_ON.match(head) is not None and self._under_code(first)
+
+    def _under_code(self, first: int) -> bool:
+        """Whether a line is the first below a code block or a quotation."""
+        index = self.page.block_at(first)
+        if index < 1 or self.page.blocks[index].first < first - 1:
+            return False
+        above = self.page.blocks[index - 1]
+        return above.kind in ("fence", "quote") and self.text[above.last : first].count("\n") <= 3
 
     def above(self, citation: Citation) -> list[str]:
         """The code block or the lines of code that end above a citation's line."""

@@ -64,6 +64,12 @@ _STOP = frozenset(
 )
 
 
+_PATH = re.compile(
+    r"[^\s=()]*(?:[\w-]/[^\s=()]*|[\w-])\.(?:py|pyi|ipynb|cc|cpp|cxx|h|hpp|cuh?|md|rst|txt|tex|toml|ya?ml|json"
+    r"|cfg|sh|cmake|html|in)(?:[:#]\S*)?|[^\s=()]+/[\w.-]+(?::\d\S*)?|:\d+(?:[-–]\d+)?"
+)
+
+
 def names_of(
     pattern: re.Pattern[str], text: str, first: int, last: int
 ) -> Iterator[tuple[int, str]]:
@@ -91,6 +97,4 @@ def is_code(line: str) -> bool:
 
 
 def is_path(text: str) -> bool:
-    return (
-        re.search(r"\.\w{1,5}(?:[:#]\S*)?\Z", text.strip()) is not None and " " not in text.strip()
-    )
+    return _PATH.fullmatch(text.strip()) is not None

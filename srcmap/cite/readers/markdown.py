@@ -90,7 +90,7 @@ class _Reader:
         return end + 1
 
     def _text_line(self, at: int, end: int, stripped: str, line: str) -> None:
-        if _HEADING.match(stripped) and len(stripped) < 90:
+        if _HEADING.match(stripped) and len(stripped) < 90 and not self._goes_on(stripped, end):
             self._one(at, end, "heading")
         elif stripped.startswith("|") or stripped.endswith("|"):
             self._row(at, end, stripped)
@@ -101,6 +101,16 @@ class _Reader:
             self._open = (at, end, "item")
         else:
             self._grow(at, end, "text")
+
+    def _goes_on(self, stripped: str, end: int) -> bool:
+        """Whether a numbered line is the first of a paragraph, and no heading."""
+        if stripped[0] == "#" or not stripped[0].isdigit():
+            return False
+        following = self._text[end + 1 : self._end(end + 1)].strip()
+        if not following:
+            return False
+        broken = re.search(r"[,，、;；(（]\Z|\.\s+\S.*[a-z]\Z", stripped) is not None
+        return broken or following[0].islower() or following[0] in ",，。、)）"
 
     def _row(self, at: int, end: int, stripped: str) -> None:
         """Take a table row; copied from a web page, each of its cells is on a line of its own."""

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from srcmap.cite.page import Block, Include, Page, Region
 from srcmap.cite.readers.comments import comments
 from srcmap.cite.readers.markdown import ranges_of
+from srcmap.cite.source import Mapped
 
 if TYPE_CHECKING:
     from srcmap.cite.source import Source
 
+_JOINT = re.compile(r"(?<![\\\n])\\ (?=\S)")
 _DIRECTIVE = re.compile(r"([ \t]*)\.\. ([\w:+-]+)::[ \t]*(.*)")
 _COMMENT = re.compile(r"([ \t]*)\.\.(?:[ \t]+(?!_|\[|\|)|[ \t]*$)")
 _CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "prompt", "math", "raw"}
@@ -25,7 +27,26 @@ _LINES = re.compile(r"^[ \t]*:lines:[ \t]*(.*)$", re.MULTILINE)
 
 def read_rst(source: Source) -> Page:
     """Read a reStructuredText document."""
-    return _Reader(source).page()
+    return _Reader(_without_joints(source)).page()
+
+
+def _without_joints(source: Source) -> Source:
+    r"""Drop the `\ ` that parts markup from text: it is nothing to a reader."""
+    if "\\ " not in source.text:
+        return source
+    bytes_ = source.table()
+    out: list[str] = []
+    spans: list[tuple[int, int]] = []
+    at = 0
+    for match in _JOINT.finditer(source.text):
+        kept = range(at, match.start())
+        out.extend(source.text[index] for index in kept)
+        spans.extend((bytes_[index], bytes_[index + 1]) for index in kept)
+        at = match.end()
+    kept = range(at, len(source.text))
+    out.extend(source.text[index] for index in kept)
+    spans.extend((bytes_[index], bytes_[index + 1]) for index in kept)
+    return Mapped(source.data, "".join(out), spans)
 
 
 class _Reader:

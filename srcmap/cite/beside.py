@@ -1,0 +1,190 @@
+"""What stands right beside a citation: nothing but brackets and words of place are between.
+
+"`kv_start` (a.py:72)", "归一化见 a.py:97-98", "`head_kv` 与 `kv_head_idx`：a.py:19,52": what is
+named there is the citation's own, and it is looked for on those lines and on no others.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+from srcmap.cite.compare import norm
+from srcmap.cite.glue import BEHIND, GLUE, JOIN, NOT, TOGETHER
+from srcmap.cite.words import is_path, telling
+from srcmap.model import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from srcmap.cite.nouns import Citation, Span
+    from srcmap.cite.spots import Spot, Spots
+
+_QUOTED = re.compile(
+    r"(?:“([^”]{4,400})”|「([^」]{3,400})」|『([^』]{3,400})』"
+    r"|(?<![\w\"])\"([^\"]{6,400})\"|(?<!`)``([^`]{6,400}?)'')[.,。，]?\Z"
+)
+_NAME = r"(?<![A-Za-z0-9_./-])([A-Za-z_][A-Za-z0-9_.]*[A-Za-z0-9_](?:\(\))?)"
+_PLAIN = re.compile(rf"{_NAME}\Z")
+_PLAIN_LIST = re.compile(rf"{_NAME}\s?(?:与|和|及|、|and)\s?\Z")
+_STOPS = ("。", "；", ";", "！", "？", "!", "?", ". ")
+_EDGE = re.compile(r"\Z|[\s(（:：,，]|[\u4e00-\u9fff]")
+_WIDE = r"\u4e00-\u9fff"
+_CODE_TAIL = re.compile(
+    r"(?:\A|(?<=[\s(（;；:：,，。]))("
+    r"[A-Za-z_][A-Za-z0-9_.]*(?:\[[^\]\n]*\])?\s*(?:[-+*/|&@]|//)?=(?!=)"
+    rf"\s*[^;；。`=\n{_WIDE}]{{1,160}}?"
+    rf"|[A-Za-z_][A-Za-z0-9_.]*\([^()\n{_WIDE}]*(?:\([^()\n]*\)[^()\n{_WIDE}]*)*\))\Z"
+)
+"""A statement or a call at the end of text that has lost its marks."""
+
+
+class Beside(NamedTuple):
+    """What is named right beside a citation."""
+
+    items: tuple[str, ...]
+    """Code as it is written; several when they share the place."""
+    prose: bool = False
+    """Quoted text, and no code."""
+    sure: bool = True
+    """Which of the items belongs to this citation is known."""
+    at: Span = (0, 0)
+    among: Lines | None = None
+    """The lines of this citation and of those next to it that share the item."""
+
+
+class Besides:
+    """Finds what stands beside the citations of one page."""
+
+    def __init__(self, spots: Spots) -> None:
+        self._spots, self._text = spots, spots.text
+
+    def of(self, citation: Citation, spot: Spot) -> Beside | None:
+        """Give what is named right before a citation, else right behind it."""
+        if citation.rule in ("comment", "include") or self._spots.in_comment(citation):
+            return None
+        if spot.before[0] == spot.before[1] == citation.at[0] and citation.same:
+            return self._behind(citation)
+        group, index = self._group(citation)
+        low = max(self._spots.edge_before(group[0][0]), spot.sentence[0], group[0][0] - 500)
+        found = self._code(low, group[0][0]) or self._bare(low, group[0][0], spot)
+        if found and not self._spots.is_ahead(found.at[1], group[0][0], group[-1][1]):
+            return found if found.prose else self._shared(found, group, index)
+        if len(group) > 1 or (not found and telling(self._text[low : group[0][0]])):
+            return None
+        return self._behind(citation)
+
+    def _group(self, citation: Citation) -> tuple[list[Span], int]:
+        """Give the citations that stand together with this one, and which of them it is."""
+        places = self._spots.places
+        here = bisect_left(places, citation.at)
+        first = last = here
+        while first > 0 and self._together(places[first - 1], places[first]):
+            first -= 1
+        while last + 1 < len(places) and self._together(places[last], places[last + 1]):
+            last += 1
+        return list(places[first : last + 1]), here - first
+
+    def _together(self, one: Span, other: Span) -> bool:
+        if not 0 <= other[0] - one[1] <= 24:
+            return False
+        between = self._text[one[1] : other[0]]
+        return (
+            "\n\n" not in between and "|" not in between and TOGETHER.fullmatch(between) is not None
+        )
+
+    def _shared(self, found: Beside, group: Sequence[Span], index: int) -> Beside:
+        """Give the part of one of several citations that stand together."""
+        if len(found.items) == len(group):
+            return found._replace(items=(found.items[index],))
+        sure = len(group) == 1 or len(found.items) == 1
+        return found._replace(sure=sure, among=self._joined(group, index))
+
+    def _joined(self, group: Sequence[Span], index: int) -> Lines | None:
+        """Join the lines of a citation with those that follow each other: `:74, 75`."""
+        here = self._spots.lines_at.get(group[index])
+        for place in group if here else ():
+            other = self._spots.lines_at.get(place)
+            if here and other and other.first - 1 <= here.last and here.first - 1 <= other.last:
+                here = Lines(min(here.first, other.first), max(here.last, other.last))
+        return here
+
+    def _code(self, low: int, at: int) -> Beside | None:
+        """Read the code spans that end before an offset, with those that are joined to them."""
+        found: list[str] = []
+        end, between, behind = at, GLUE, at
+        spans = [c for c in self._spots.codes(low, at) if c[1] <= at and not self._cites(c)]
+        while spans:
+            start, last, body = spans.pop()
+            if end - last > 60 or not between.fullmatch(self._text, last, end) or not body.strip():
+                break
+            negated = NOT.search(self._text, low, start)
+            if negated:
+                end = negated.start()
+                continue
+            behind = behind if found else last
+            found.insert(0, body)
+            end, between = start, JOIN
+        return Beside(tuple(found), at=(end, behind)) if found else None
+
+    def _bare(self, low: int, at: int, spot: Spot) -> Beside | None:
+        """Read quoted prose, or names that are not set as code."""
+        head = self._text[low:at]
+        plain = self._is_plain(low, at, spot)
+        bare: Beside | None = None
+        for cut in range(len(head), max(len(head) - 60, 0), -1):
+            if head[cut:].startswith(_STOPS) or head[cut - 1 : cut + 1] == "\n\n":
+                break
+            if not GLUE.fullmatch(head, cut):
+                continue
+            quoted = _QUOTED.search(head, 0, cut) if head[cut - 1] in "”」』\"'.,。，" else None
+            if quoted:
+                body = next(group for group in quoted.groups() if group)
+                return Beside((body,), prose=True, at=(low + quoted.start(), low + cut))
+            code = _CODE_TAIL.search(head, 0, cut) if plain and _EDGE.match(head, cut) else None
+            if code and norm(code[1]):
+                bare = Beside((code[1],), at=(low + code.start(1), low + cut))
+            names = (
+                None if bare or re.match(r"[A-Za-z0-9_.]", head[cut:]) else _plain_names(head[:cut])
+            )
+            if names:
+                return Beside(names, at=(low + head.rfind(names[0], 0, cut), low + cut))
+        return bare
+
+    def _is_plain(self, low: int, at: int, spot: Spot) -> bool:
+        """Whether nothing is set as code here, so that code stands bare, and in no block."""
+        return not spot.begins and not self._spots.codes(low, at)
+
+    def _behind(self, citation: Citation) -> Beside | None:
+        at = citation.at[1]
+        edge = self._spots.edge_after(at)
+        lead = BEHIND.match(self._text, at, edge)
+        if lead is None:
+            return None
+        for start, last, body in self._spots.codes(at, min(edge, lead.end() + 4)):
+            if last <= edge and start - lead.end() <= 2 and not self._cites((start, last, body)):
+                return Beside((body,), at=(start, last), sure=False)
+        return None
+
+    def _cites(self, code: tuple[int, int, str]) -> bool:
+        """Whether a code span is a citation, or the text between two of them."""
+        index = bisect_left(self._spots.places, (code[0], 0))
+        inside = index < len(self._spots.places) and self._spots.places[index][0] < code[1]
+        return inside or is_path(code[2])
+
+
+def _plain_names(head: str) -> tuple[str, ...]:
+    """Read the names at the end of text, joined by "and"."""
+    names: list[str] = []
+    match = _PLAIN.search(head)
+    while match and _is_name(match[1]):
+        names.insert(0, match[1].removesuffix("()"))
+        head = head[: match.start()]
+        match = _PLAIN_LIST.search(head)
+    return tuple(names)
+
+
+def _is_name(word: str) -> bool:
+    telling_name = re.search(r"_|[a-z][A-Z]|\w\.\w|[a-z]\d|\(\)", word)
+    return telling_name is not None and not is_path(word)

@@ -1,0 +1,80 @@
+"""The words that may stand between what is named and the citation that gives its place."""
+
+from __future__ import annotations
+
+import re
+
+_THINGS = (
+    "branch branches block blocks loop loops statement statements assignment assignments"
+    " parameter parameters argument arguments call calls function functions class classes"
+    " method methods helper helpers macro macros comment comments variable variables constant"
+    " constants arm arms guard guards test tests expression expressions definition"
+    " definitions line lines step steps code part kernel scope header update entry row body"
+    " itself field member flag option buffer buffers tensor fragment alias attribute"
+    " decorator overload signature default note docstring message sentence table section"
+    " paragraph"
+)
+_ARTICLES = "a an the this that its whole entire two three four both named called all one"
+_PLACING = (
+    "is are was were be being at in on from see here also both the of same file document"
+    " under via stand stands sit sits live lives found located defined declared written set"
+    " computed come comes can which that it its they begin begins start starts open opens"
+    " appear appears follow follows happen happens occur occurs done called given shown line"
+    " lines L respectively only just now first around near there allocated used using cf"
+    " starting beginning ending e.g. i.e. namely source location place found has have"
+)
+_WIDE_THINGS = (
+    "这个 那个 该 整个 整块 整段 这块 那块 这段 那段 这一 那一 这 那 一 的 分支 循环 语句"
+    " 赋值 形参 参数 行 句 段 处 步 块 调用 函数 类 宏 注释 变量 常量 定义 声明 代码 部分"
+    " 步骤 实现 计算 读取 更新 写入 写回 初始化 拷贝 搬运 加载 分配 取值 检查 归约 求和 合并"
+    " 相乘 方法 算子 字段 成员 判断 条件 内核 本身 头部 那里 这里 表达式 缓冲 缓冲区 张量"
+    " 属性 装饰器 签名 默认值 说明 文档 原文 原话 一节 表格 全部 都是 两者 二者 三者"
+)
+_WIDE_PLACING = (
+    "同文件 同一文件 同一份文件 同一个文件 同一文档 同文档 该文件 本文件 参见 详见 参看 请看"
+    " 可见 见 位于 处于 写在 就在 定义在 声明在 出现在 落在 放在 存在 出现于 定义于 声明于"
+    " 实现于 分别 依次 也 都 就 则 正 在 于 是 为 被 自 从 来自 出自 即 对应 对应于 第 位置"
+    " 源码 出处 来源 行号 例如 比如 如 里 中"
+)
+_PASSIVE = (
+    r"(?:is|are|was|were|be|been|gets?)\s+(?:\w+ly\s+)?[a-z]+\s+"
+    r"(?:in|at|on|from|within|inside|near|by)\b"
+)
+"""Such as "is raised in"."""
+_COUNTED = r"[两三四五六几一][个处次条行段句]"
+_MARK = (
+    r"[\s`*\\'\"“”‘’(（\[\]【{}<>|:：&–—~_-]|:\w+:(?=`)"
+    r"|\\(?:path|texttt|url|href|verb|nolinkurl|code|file|footnote)\*?"
+)
+
+
+def _any(*lists: str) -> str:
+    words = " ".join(lists).split(" ")
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+GLUE = re.compile(
+    rf"(?:{_MARK}|[,，]|{_PASSIVE}|(?:{_any(_THINGS, _ARTICLES, _PLACING)})(?![A-Za-z0-9_])"
+    rf"|{_COUNTED}|{_any(_WIDE_THINGS, _WIDE_PLACING)}){{0,40}}\Z"
+)
+"""Between what is named and its citation."""
+JOIN = re.compile(
+    r"[\s`*\\|]*(?:[,，、/&+]|\band\b|\bor\b|与|和|及|以及|\bto\b|到|至|或)"
+    r"[\s`*\\|]*(?:and\s)?\\?(?:verb|texttt|code)?\W{0,3}"
+)
+"""Between two that are named together."""
+TOGETHER = re.compile(
+    r"[\s`*\\}\])）]*(?:[,，、/&+]|\band\b|\bor\b|与|和|及|以及)?[\s`*\\]*(?:and\s)?"
+    r"(?:第|(?:on |at |in )?(?:lines?|行)\s|[(（\[]|:\w+:`|\\\w+\{)*[\s`*]*"
+)
+"""Between two citations that go together."""
+NOT = re.compile(
+    r"(?:而不是|而非|不是|没有|不用|不|\b(?:instead of|rather than|not|no|without|unlike|never))"
+    r"\s?\Z"
+)
+"""What is named behind these is not meant."""
+BEHIND = re.compile(
+    r"[`*\s}\\]*(?:[(（\[]|[:：—–]+|的|是|为|\b(?:defines|sets|holds|has|is|reads|assigns|declares"
+    r"|computes|calls|loads|stores|adds)\b)\s?(?:the\s)?\\?(?:verb|texttt)?"
+)
+"""From a citation to what is named behind it."""

@@ -1,0 +1,1 @@
+print("traffic model")
