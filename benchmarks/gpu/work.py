@@ -145,16 +145,22 @@ def _disagreeing(
     module: Any, shape: Any, inputs: tuple[Any, ...], calls: dict[str, Callable[[], Any]]
 ) -> dict[str, str]:
     """Return who differs from the variant's truth, or from upstream as shipped, and by how much."""
+    import torch
+
     if hasattr(module, "truth"):
         crew.doing("computing the truth")
         wanted = agreement.truth(module.truth(shape, *inputs))
     elif SHIPPED in calls:
+        crew.doing(f"a second call of {SHIPPED}")
         wanted = calls[SHIPPED]()
+        torch.cuda.synchronize()
     else:
         return dict.fromkeys(calls, f"{SHIPPED} did not run, and there is nothing to compare with")
-    crew.doing("comparing outputs")
     tolerance = getattr(module, "TOLERANCE", agreement.TOLERANCE)
-    found = {name: agreement.difference(call(), wanted, tolerance) for name, call in calls.items()}
+    found = {}
+    for name, call in calls.items():
+        crew.doing(f"comparing {name}")
+        found[name] = agreement.difference(call(), wanted, tolerance)
     return {name: why for name, why in found.items() if why}
 
 
