@@ -311,6 +311,8 @@ def mla_decode_forward(
                 # end
                 T.copy(l, l_shared)
                 T.mbarrier_arrive(l_ready)
+                if splits > 1:
+                    T.pdl_trigger()  # the second kernel may get ready
                 # concept: normalise
                 for i, j in T.Parallel(ROWS, half):
                     acc_left[i, j] /= l[i]
@@ -332,6 +334,7 @@ def mla_decode_forward(
             top = T.alloc_fragment([1], accum)
             total = T.alloc_fragment([1], accum)
             out = T.alloc_fragment([dim], accum)
+            T.pdl_sync()  # until all splits are there
             for s in T.Parallel(padded):
                 lse[s] = T.if_then_else(
                     s < splits, partial_lse[one, q_head, T.min(s, splits - 1)], -T.infinity(accum)

@@ -242,6 +242,7 @@ def paged_forward(
                     T.wait_wgmma(0)
                     # end
                     T.mbarrier_arrive(free[stage])
+                T.pdl_trigger()  # the second kernel may get ready
                 # A split that saw no key has lse -inf, so that its zeros weigh nothing.
                 # concept: normalise
                 for i, j in T.Parallel(ROWS, dim):
@@ -264,6 +265,7 @@ def paged_forward(
             top = T.alloc_fragment([1], accum)
             total = T.alloc_fragment([1], accum)
             out = T.alloc_fragment([dim], accum)
+            T.pdl_sync()  # until all splits are there
             for s in T.Parallel(padded):
                 lse[s] = T.if_then_else(
                     s < splits, partial_lse[one, q_head, T.min(s, splits - 1)], -T.infinity(accum)
