@@ -145,3 +145,22 @@ with T.Kernel(1, threads=256) as bx:
         T.copy(tile[32:64, :], B[32:64, :])
 """
     assert seen(folder, body, EYE)[0] == []
+
+
+LOOP = """
+with T.Kernel(1, threads=128) as bx:
+    tile = T.alloc_shared([64, 64], 'float16')
+    half = T.alloc_fragment([64, 64], 'float16')
+    for i, j in T.Parallel(64, 64, annotations={'parallel_async_without_async_commit_wait': True}):
+        tile[i, j] = A[i, j]
+    T.ptx_commit_group()
+    %s
+    T.copy(tile, half)
+    T.copy(half, B)
+"""
+
+
+def test_a_loop_that_copies_asynchronously_is_waited_for_by_its_group(folder: Path) -> None:
+    assert seen(folder, LOOP % "T.ptx_wait_group(0)", EYE)[0] == []
+    told, source = seen(folder, LOOP % "T.ptx_wait_group(1)", EYE)
+    assert told == [("unwaited-read", line_of(source, "T.copy(tile, half)"), "tile")]

@@ -34,6 +34,8 @@ class Flight(NamedTuple):
     """What is over when it starts."""
     what: str
     """How it is named in findings."""
+    reads: bool = True
+    """Whether it also reads later; else only what it writes comes late."""
 
 
 ATOMIC = Flight(None, 0, {}, "")
@@ -62,6 +64,8 @@ class Traffic:
         role, flight = run.role, run.role.flight
         if flight is ATOMIC:
             return
+        if flight is not None and not (write or flight.reads):
+            flight = None
         if flight is None and _all_take_part(role):
             self.touches.clear()
             return
@@ -129,11 +133,11 @@ class Pipe:
         self.groups: list[int] = []
         """How many had been started when each group was closed."""
 
-    def start(self, what: str) -> Flight:
+    def start(self, what: str, *, reads: bool = True) -> Flight:
         """Start one more."""
         self.started += 1
         clock = {**here.run.role.clock, self.actor: self.started}
-        return Flight(self.actor, self.started, clock, what)
+        return Flight(self.actor, self.started, clock, what, reads)
 
     def close(self) -> None:
         """End a group."""
@@ -162,14 +166,14 @@ def waited(name: str, left: int = 0) -> None:
 
 
 @contextmanager
-def flying(flight: Flight) -> Iterator[None]:
+def flying(flight: Flight | None) -> Iterator[None]:
     """What is read and written inside is read and written by the flight."""
     role = here.run.role
-    role.flight = flight
+    outer, role.flight = role.flight, flight
     try:
         yield
     finally:
-        role.flight = None
+        role.flight = outer
 
 
 def line_of(what: str) -> str:

@@ -13,6 +13,7 @@ from srcmap.engines.interpreter.machine import here
 from srcmap.engines.interpreter.memory import value_of
 from srcmap.engines.interpreter.ops.registry import expression, operation
 from srcmap.engines.interpreter.symbols import resolve
+from srcmap.engines.interpreter.traffic import flying, line_of, pipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +27,16 @@ def _whole(value: Any) -> int:
 
 @expression("Parallel", "parallel", "vectorized_parallel", defined_in=_LOOPS, is_parallel=True)
 def parallel(
-    *extents: Any, _nest: tuple[int, int] = (0, 0), _single: bool = False, **_options: Any
+    *extents: Any,
+    _nest: tuple[int, int] = (0, 0),
+    _single: bool = False,
+    annotations: Any = None,
+    **_options: Any,
 ) -> Iterator[Any]:
-    """All iterations at once, statement by statement; each index is a lane along its own axis."""
+    """All iterations at once, statement by statement; each index is a lane along its own axis.
+
+    A loop that is annotated so copies by `cp.async`, and leaves closing and waiting to the program.
+    """
     sizes = [_whole(e) for e in extents]
     if not all(size > 0 for size in sizes):
         return
@@ -37,8 +45,11 @@ def parallel(
     rank, used = _nest
     role.rank = max(rank, used + len(sizes))
     lanes = tuple(Lane(used + n, role.rank, 0, size) for n, size in enumerate(sizes))
+    late = (annotations or {}).get("parallel_async_without_async_commit_wait")
+    flight = pipe("cp.async").start(line_of("cp.async"), reads=False) if late else role.flight
     try:
-        yield lanes[0] if len(lanes) == 1 else lanes
+        with flying(flight):
+            yield lanes[0] if len(lanes) == 1 else lanes
     finally:
         role.rank = saved
 
