@@ -415,6 +415,18 @@ def block_sparse(rng: Rng) -> Iterator[Check]:
         )
         yield check
     yield leaving_out(check, 2, np.s_[:, :, 128:], np.s_[:, :, :128])
+    b, h, s, d = 1, 1, 320, 64
+    q, k, v = three(rng, b, h, s, d)
+    q, k = stretched(q, k, HUGE, -2)
+    blocks = block_mask(rng, b, h, s // 64, s // 64)
+    mask = spread_blocks(blocks, s, s) & causal(s, s)
+    run = Run("blocksparse_flashattn", (b, h, s, d, s // 64, True), inputs=(q, k, v, blocks))
+    yield Check(
+        f"causal {b}x{h}x{s}x{d} scale {HUGE:g}",
+        run,
+        (attention(q, k, v, mask),),
+        diverges=_MAX_FORGOTTEN,
+    )
 
 
 @case("seer", path="examples/seer_attention/block_sparse_attn_tilelang.py")
