@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.gqa import backward_reference as gqa
 from kernels.mha import backward_reference as mha
 from kernels.mha.reference import attention as mha_attention
 
@@ -42,6 +43,32 @@ def test_mha(sizes: tuple[int, int], causal: bool, layout: str) -> None:
     for moving in range(3):  # one of q, k and v at a time
         along = [rng.standard_normal(x.shape) * (n == moving) for n, x in enumerate((q, k, v))]
         want = slope(mha_attention, (q, k, v, do), tuple(along), causal=causal, layout=layout)
+        assert float((found[moving] * along[moving]).sum()) == pytest.approx(want, abs=1e-8)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 2), (3, 1), (2, 2)])
+def test_gqa(heads: int, kv_heads: int, causal: bool) -> None:
+    """The same as gradients of MHA with keys and values repeated, those of copies added up."""
+    rng = np.random.default_rng(heads)
+    q, do = rng.standard_normal((2, 2, 5, heads, 4))
+    k, v = rng.standard_normal((2, 2, 7, kv_heads, 4))
+    many_k, many_v = (np.repeat(x, heads // kv_heads, axis=2) for x in (k, v))
+    found = gqa.gradients(q, k, v, do, causal=causal)
+    dq, *others = mha.gradients(q, many_k, many_v, do, causal=causal, layout="BSHD")
+    shared = (x.reshape(2, 7, kv_heads, -1, 4).sum(axis=3) for x in others)
+    for one, other in zip(found, (dq, *shared), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_values_may_have_another_size() -> None:
+    rng = np.random.default_rng(7)
+    q, k = rng.standard_normal((2, 1, 5, 1, 6))
+    v, do = rng.standard_normal((2, 1, 5, 1, 3))
+    found = gqa.gradients(q, k, v, do)
+    for moving in range(3):
+        along = tuple(rng.standard_normal(x.shape) * (n == moving) for n, x in enumerate((q, k, v)))
+        want = slope(mha_attention, (q, k, v, do), along, layout="BSHD")
         assert float((found[moving] * along[moving]).sum()) == pytest.approx(want, abs=1e-8)
 
 

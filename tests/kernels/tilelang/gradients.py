@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.kernels.budget import LEAST, UNIT, largest_score
+from tests.kernels.tilelang.interpreted import Run, outputs
 from tests.kernels.tilelang.packed import numpy_type
 
 
@@ -81,6 +82,91 @@ def allowed(given: tuple[Any, ...], causal: bool, kind: str) -> tuple[Any, ...]:
     dk = np.swapaxes(off, 2, 3) @ np.abs(q) + unit * results[1]
     dv = np.swapaxes((2 * unit + raised) * p + least, 2, 3) @ np.abs(do)
     return tuple(x + least for x in (dq, dk, dv))
+
+
+class Found(NamedTuple):
+    """What the kernels of one case made, in BHSD."""
+
+    given: tuple[Any, ...]
+    """q, k, v and do."""
+    out: Any
+    lse: Any
+    gradients: tuple[Any, ...]
+
+
+def through(file: str, prefix: str, cases: dict[str, Case]) -> dict[str, Found]:
+    """Run the forward and the three kernels of the backward, for each a child process."""
+    run = _Runner(file, prefix, list(cases.values()))
+    given = [laid(case.layout, *made(seed, case)) for seed, case in enumerate(run.cases)]
+    forwards = run("forward_lse", [x[:3] for x in given])
+    rows = [
+        (out, x[3], lse, *_workspaces(case))
+        for case, x, (out, lse) in zip(run.cases, given, forwards, strict=True)
+    ]
+    prepared = run("backward_rows", rows)
+    blocks = [
+        (q, k, v, do, rows, delta, np.full_like(k, np.nan), np.full_like(v, np.nan), sums)
+        for (q, k, v, do), (*_, rows, delta, sums) in zip(given, prepared, strict=True)
+    ]
+    summed = run("backward", blocks)
+    sums = [(s, np.full_like(x[0], np.nan)) for x, (*_, s) in zip(given, summed, strict=True)]
+    rounded = run("backward_round", sums)
+    found = {}
+    for place, (name, case) in enumerate(cases.items()):
+        (out, lse), (*_, dk, dv, _), (_, dq) = (x[place] for x in (forwards, summed, rounded))
+        (out, *grads) = laid(case.layout, out, dq, dk, dv)
+        found[name] = Found(laid(case.layout, *given[place]), out, lse, tuple(grads))
+    return found
+
+
+class _Runner:
+    """Runs one builder of a file for all cases."""
+
+    def __init__(self, file: str, prefix: str, cases: list[Case]) -> None:
+        self.file, self.prefix, self.cases = file, prefix, cases
+
+    def __call__(self, builder: str, inputs: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        wanted = _ARGUMENTS[builder]
+        runs = [
+            Run({n: x for n, x in self._named(case).items() if n in wanted}, given)
+            for case, given in zip(self.cases, inputs, strict=True)
+        ]
+        return outputs(self.file, f"{self.prefix}_{builder}", runs)
+
+    def _named(self, case: Case) -> dict[str, Any]:
+        named = {**case._asdict(), **dict(case.tiling)}
+        return {n: x for n, x in named.items() if n != "kv_heads" or self.prefix == "gqa"}
+
+
+_SIZES = ("heads", "dim", "layout", "dtype")
+_MASKED = (*_SIZES, "kv_heads", "causal")
+_ARGUMENTS = {
+    "forward_lse": _MASKED,
+    "backward_rows": _SIZES,
+    "backward": (*_MASKED, "block_q", "stages", "head_group", "ahead"),
+    "backward_round": (*_SIZES, "block_q"),
+}
+
+
+def _workspaces(case: Case) -> tuple[Any, ...]:
+    rows = -(-case.seq_q // 128) * 128
+    each = nan(case.batch, case.heads, rows)
+    return each, each.copy(), nan(case.batch, case.heads, rows * case.dim // 256, 256)
+
+
+def check_forward(case: Case, found: Found, exact: Any) -> None:
+    """Fail where the forward, or the logarithms of its sums, are off by more than roundings.
+
+    As many KV heads as heads.
+    """
+    q, k, v, _ = (x.astype(np.float64) for x in found.given)
+    most = 2 * UNIT[case.dtype] * np.abs(v).max()
+    assert np.abs(found.out.astype(np.float64) - exact).max() <= most
+    s = q @ np.swapaxes(k, 2, 3) * case.dim**-0.5
+    if case.causal:
+        s = np.where(np.tri(case.seq_q, case.seq_kv, case.seq_kv - case.seq_q) > 0, s, -np.inf)
+    want = np.logaddexp.reduce(s, axis=3) * np.log2(np.e)
+    assert np.abs(found.lse - want).max() <= 8 * 2.0**-24 * max(1.0, float(np.abs(want).max()))
 
 
 def compare(label: str, got: tuple[Any, ...], exact: tuple[Any, ...], budget: Any) -> None:

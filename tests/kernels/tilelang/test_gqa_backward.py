@@ -1,0 +1,66 @@
+"""The gradients of GQA without a GPU: its four kernels in the interpreter, one after the other."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.gqa.backward_reference import gradients
+from kernels.mha.reference import attention
+from tests.kernels.tilelang.gradients import Case, Found, allowed, check_forward, compare, through
+from tests.kernels.tilelang.packed import numpy_type
+
+pytest.importorskip("ml_dtypes", reason="the interpreter needs ml_dtypes")
+
+CASES = {
+    "groups of 2": Case(1, 4, 2, 65, 100, 64, causal=True, layout="BSHD"),
+    "groups of 3": Case(2, 3, 1, 130, 130, 64, causal=True, layout="BSHD"),
+    "one for all, not causal": Case(1, 3, 1, 70, 150, 128, causal=False, layout="BSHD"),
+    "one for each": Case(1, 2, 2, 200, 130, 64, causal=False),
+    "128 queries": Case(1, 4, 2, 257, 300, 64, causal=True, tiling=(("block_q", 128),)),
+    "ahead": Case(
+        1, 6, 2, 200, 200, 64, causal=True, layout="BSHD",
+        tiling=(("ahead", True), ("stages", 3), ("head_group", 2)),
+    ),
+    "large scores": Case(1, 4, 2, 130, 200, 64, causal=True, layout="BSHD", size=12.0),
+    "bfloat16": Case(1, 2, 1, 140, 200, 128, causal=True, layout="BSHD", dtype="bfloat16"),
+}  # fmt: skip
+
+
+@cache
+def ran() -> dict[str, Found]:
+    return through("kernels/gqa/tilelang_backward.py", "gqa", CASES)
+
+
+def repeated(case: Case, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return q, k, v, do with keys and values once for each query head."""
+    q, k, v, do = given
+    return q, *(np.repeat(x, case.heads // case.kv_heads, axis=1) for x in (k, v)), do
+
+
+def summed(case: Case, many: Any) -> Any:
+    """Return what belongs to query heads, added up for their KV heads."""
+    group = case.heads // case.kv_heads
+    return many.reshape(case.batch, case.kv_heads, group, *many.shape[2:]).sum(axis=2)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str) -> None:
+    case, found = CASES[name], ran()[name]
+    plain = tuple(np.swapaxes(x, 1, 2) for x in found.given)
+    exact = tuple(np.swapaxes(x, 1, 2) for x in gradients(*plain, causal=case.causal))
+    dq, *others = allowed(repeated(case, found.given), case.causal, case.dtype)
+    budget = (dq, *(summed(case, x) for x in others))
+    compare(name, found.gradients, exact, budget)
+    assert all(x.dtype == numpy_type(case.dtype) for x in found.gradients)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_forward_and_the_logarithms_of_its_sums(name: str) -> None:
+    case, found = CASES[name], ran()[name]
+    given = repeated(case, found.given)
+    exact = attention(*given[:3], causal=case.causal)
+    check_forward(case, found._replace(given=given), exact)
