@@ -287,22 +287,50 @@ def run_mutations(asked: Asked, *, format: str = "text") -> int:  # noqa: A002
     verdicts: list[Verdict] = []
     seen: set[tuple[str, str]] = set()
     for variant in asked.wanted or asked.catalogue.variants:
-        verdicts += mutate(variant, asked.pins, asked.project, asked.seed, asked.allowed, seen)
+
+        def heard(count: int, of: str = variant.id) -> None:
+            if sys.stderr.isatty():
+                tell(i18n.text("verify.mutating", asked.lang, variant=of, count=count))
+
+        pins, project = asked.pins, asked.project
+        verdicts += mutate(variant, pins, project, asked.seed, asked.allowed, seen, heard)
+    if not verdicts:
+        names = ", ".join(v.id for v in asked.wanted) or i18n.text("verify.all", asked.lang)
+        tell(i18n.text("verify.mutant.no-lines", asked.lang, variant=names))
+        return 3
     if format == "json":
-        emit(document("srcmap-mutants", {"mutants": verdicts}))
+        emit(document("srcmap-mutants", {"mutants": verdicts, "counts": _scores(verdicts)}))
     else:
         emit("\n".join(columns([_verdict(v, asked.lang) for v in verdicts], None, indent="")))
+    scores = _scores(verdicts)
+    tell(i18n.text("verify.mutants", asked.lang, **scores))
+    return 1 if scores["open"] else 0
+
+
+def _scores(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Count: noticed of all mutants, and of those that are not proven to compute the same."""
     noticed = sum(v.noticed_by != "" for v in verdicts)
-    left = sum(bool(not v.noticed_by and v.explained) for v in verdicts)
-    still = len(verdicts) - noticed - left
-    counts = {"noticed": noticed, "total": len(verdicts), "left": left, "open": still}
-    tell(i18n.text("verify.mutants", asked.lang, **counts))
-    return 3 if not verdicts else 1 if still else 0
+    proven = sum(v.proven is not None for v in verdicts)
+    left = sum(v.explained is not None for v in verdicts)
+    rest = len(verdicts) - proven
+    return {
+        "noticed": noticed,
+        "total": len(verdicts),
+        "share": round(100 * noticed / len(verdicts), 1),
+        "proven": proven,
+        "rest": rest,
+        "share_of_rest": round(100 * noticed / rest, 1) if rest else 100.0,
+        "left": left,
+        "open": rest - noticed - left,
+    }
 
 
 def _verdict(found: Verdict, lang: str) -> list[str]:
     if found.noticed_by:
         said = i18n.text("verify.mutant.noticed", lang, check=found.noticed_by)
+    elif found.proven is not None:
+        why = i18n.say(found.proven, lang)
+        said = i18n.text("verify.mutant.equivalent", lang, why=why)
     elif found.explained is not None:
         why = i18n.say(found.explained, lang)
         said = i18n.text("verify.mutant.explained", lang, why=why)

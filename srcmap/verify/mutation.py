@@ -1,7 +1,8 @@
 """Upstream is changed one located statement at a time, and the inputs that notice are named.
 
 A mutant that nobody notices says that the inputs are too easy, or that the statement does not do
-what the map says, or that it changes nothing in this kernel; the last are known, with the reason.
+what the map says, or that it changes nothing in this kernel. The last is evidence of nothing, and
+is told apart when it is proven (`equivalence`), or when a run shows that a wait does nothing.
 Line numbers stay: a mutant has its line where the statement was.
 """
 
@@ -18,9 +19,10 @@ from srcmap.checkout import find_checkout
 from srcmap.engines.caselist import listed
 from srcmap.engines.jobs import Job
 from srcmap.model import Lines, Note
+from srcmap.verify import equivalence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from srcmap.catalogue import Variant
     from srcmap.engines.jobs import Limits, Outcome
@@ -34,14 +36,6 @@ _NOT_COMPUTED = {
     *("mask-param", "block-mask-param", "block-indices-param", "cu-seqlens-param", "swizzle"),
     *("sink-param", "pipeline", "layout-annotation", "address-annotation", "persistent-split"),
 }
-_TELLING = {
-    *("uninitialised-read", "nan-born", "output-unwritten", "flag-left-set", "flag-not-set"),
-    *("barrier-over-arrived", "address-overlap", "race", "stale-read"),
-    *("unwaited-read", "unwaited-write", "unordered"),
-}
-"""Findings that no inputs of a sound kernel bring about, unlike loads out of range."""
-_BEFORE = 4
-"""How many statements before a mutant are kept with it."""
 _LONGEST = 12
 """Lines of a place that is still one statement or two; longer ones are whole loops."""
 
@@ -59,8 +53,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The first check that noticed; empty when none did."""
     how: str = ""
     """How it was noticed: the failure, or the error in units of its budget."""
+    proven: Note | None = None
+    """Why it computes the same whatever the inputs; None when that is not proven."""
     explained: Note | None = None
-    """Why it cannot be noticed."""
+    """Why it is not noticed, where a run shows it and nothing proves it."""
 
 
 class Mutant(NamedTuple):
@@ -68,13 +64,17 @@ class Mutant(NamedTuple):
 
     source: str
     change: str
-    statement: str
-    """The first line of the statement, to know it by."""
     lines: Lines
-    following: str = ""
-    """The tile operation that comes next in the same block."""
-    preceding: str = ""
-    """The statements before it in the same block, nearest last."""
+
+
+class _Usual(NamedTuple):
+    """What a file does without any change."""
+
+    text: str
+    seen: set[tuple[str, str, str]]
+    """What the interpreter sees: check, kind and buffer."""
+    idle: set[int]
+    """Lines of barrier waits that order nothing which is not ordered already."""
 
 
 def mutate(
@@ -84,10 +84,12 @@ def mutate(
     seed: int,
     allowed: Limits,
     seen: set[tuple[str, str]] | None = None,
+    heard: Callable[[int], None] | None = None,
 ) -> list[Verdict]:
     """Try every mutant of every located statement of a variant's files.
 
-    `seen` holds mutants (path, text) that were tried already, for another variant.
+    `seen` holds mutants (path, text) that were tried already, for another variant. `heard` is told
+    how many there are, before they run.
     """
     known: set[tuple[str, str]] = set() if seen is None else seen
     from srcmap.engines.child import run_jobs
@@ -97,22 +99,40 @@ def mutate(
         for lock, pin in pins
         for entry, mutant, root in _work(variant, lock, pin, project, known)
     ]
+    if heard is not None and work:
+        heard(len(work))
     files = list({(e.repo, e.path): (e, root) for e, _, root in work}.values())
     jobs = [_job(entry, None, root, seed) for entry, root in files]
     jobs += [_job(entry, mutant, root, seed) for entry, mutant, root in work]
     answers: dict[int, list[Outcome]] = {}
     for outcome in run_jobs(jobs, allowed):
         answers.setdefault(outcome.job, []).append(outcome)
-    usual = {entry.path: _seen(answers.get(n, [])) for n, (entry, _) in enumerate(files)}
+    usual = {
+        (entry.repo, entry.path): _usual(root / entry.path, answers.get(n, []))
+        for n, (entry, root) in enumerate(files)
+    }
     return [
-        _verdict(variant.id, entry, mutant, answers.get(len(files) + n, []), usual[entry.path])
+        _verdict(
+            variant.id,
+            entry,
+            mutant,
+            answers.get(len(files) + n, []),
+            usual[entry.repo, entry.path],
+        )
         for n, (entry, mutant, _) in enumerate(work)
     ]
 
 
 def _seen(outcomes: Sequence[Outcome]) -> set[tuple[str, str, str]]:
     """Return what the interpreter sees: check, kind and buffer."""
-    return {(o.name, f.kind, f.buffer) for o in outcomes for f in o.findings if f.kind in _TELLING}
+    return {(o.name, f.kind, f.buffer) for o in outcomes for f in o.findings}
+
+
+def _usual(path: Path, outcomes: Sequence[Outcome]) -> _Usual:
+    waits = [o.trace["waits"] for o in outcomes if o.trace]
+    useful = {line for one in waits for line, orders in one.items() if orders}
+    idle = {int(line) for one in waits for line in one if line not in useful}
+    return _Usual(path.read_text(encoding="utf-8"), _seen(outcomes), idle)
 
 
 def _work(
@@ -157,6 +177,7 @@ def _job(entry: Entry, mutant: Mutant | None, root: Path, seed: int) -> Job:
         seed=seed,
         source=None if mutant is None else mutant.source,
         stop_early=mutant is not None,
+        extra={"waits": True} if mutant is None else {},
     )
 
 
@@ -165,11 +186,11 @@ def _verdict(
     entry: Entry,
     mutant: Mutant,
     outcomes: Sequence[Outcome],
-    usual: set[tuple[str, str, str]],
+    usual: _Usual,
 ) -> Verdict:
     """Judge a mutant: noticed when a check fails, or when the interpreter sees something new."""
-    noticed = next((o for o in outcomes if o.state == "failed" or _seen([o]) - usual), None)
-    reason = None if noticed is not None else explanation(entry.concept, mutant)
+    noticed = next((o for o in outcomes if o.state == "failed" or _seen([o]) - usual.seen), None)
+    proven = None if noticed else equivalence.proven(usual.text, mutant.source, mutant.lines)
     return Verdict(
         variant=variant,
         path=entry.path,
@@ -178,9 +199,16 @@ def _verdict(
         lines=mutant.lines,
         change=mutant.change,
         noticed_by="" if noticed is None else noticed.name or "-",
-        how="" if noticed is None else _how(noticed, usual),
-        explained=reason,
+        how="" if noticed is None else _how(noticed, usual.seen),
+        proven=proven,
+        explained=None if noticed or proven else _explanation(mutant, usual.idle),
     )
+
+
+def _explanation(mutant: Mutant, idle: set[int]) -> Note | None:
+    """Return what a run showed of a statement that nobody misses."""
+    waits = mutant.change == "drop" and mutant.lines.first in idle
+    return Note("mutant.idle-wait") if waits else None
 
 
 def _how(outcome: Outcome, usual: set[tuple[str, str, str]]) -> str:
@@ -201,14 +229,11 @@ def mutants(source: str, lines: Lines, concept: str = "") -> Iterator[Mutant]:
     tree = ast.parse(source)
     for body, place in _places(tree, lines):
         statement = body[place]
-        following = _operation(body[place + 1]) if place + 1 < len(body) else ""
-        known = _known(statement)
-        before = "; ".join(_known(earlier) for earlier in body[max(0, place - _BEFORE) : place])
         span = Lines(statement.lineno, statement.end_lineno or statement.lineno)
         if _droppable(statement):
-            yield Mutant(_without(source, statement), "drop", known, span, following, before)
+            yield Mutant(_without(source, statement), "drop", span)
         for change, altered in (*_altered(statement), *_shortened(statement, concept)):
-            yield Mutant(_with(source, statement, altered), change, known, span, following, before)
+            yield Mutant(_with(source, statement, altered), change, span)
 
 
 def _places(tree: ast.Module, lines: Lines) -> Iterator[tuple[list[ast.stmt], int]]:
@@ -244,12 +269,6 @@ def _droppable(statement: ast.stmt) -> bool:
 def _operation(statement: ast.stmt) -> str:
     call = statement.value if isinstance(statement, ast.Expr) else None
     return ast.unparse(call.func) if isinstance(call, ast.Call) else type(statement).__name__
-
-
-def _known(statement: ast.stmt) -> str:
-    if isinstance(statement, ast.For):
-        return "; ".join(_known(inner) for inner in statement.body)
-    return ast.unparse(statement).split("\n", 1)[0]
 
 
 def _without(source: str, statement: ast.stmt) -> str:
@@ -347,80 +366,3 @@ def _change(node: Any) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-# -- mutants that change nothing -------------------------------------------------------------------
-
-
-def explanation(concept: str, mutant: Mutant) -> Note | None:
-    """Return why a mutant computes the same; None when that is not known."""
-    for test, key in _EQUIVALENT:
-        if test(concept, mutant):
-            return Note(f"mutant.{key}")
-    return None
-
-
-def _is_max_reset(_concept: str, mutant: Mutant) -> bool:
-    """`fill(m, -inf)` before a reduction that keeps what is there; the old maximum joins later."""
-    return (
-        mutant.change == "drop"
-        and "fill(" in mutant.statement
-        and "max" in mutant.statement.lower()
-        and "reduce_max" in mutant.following
-    )
-
-
-def _is_max_kept(concept: str, mutant: Mutant) -> bool:
-    """Joining the old maximum when the reduction already started from it (`clear=False`)."""
-    _, copied, since = mutant.preceding.rpartition("_prev)")
-    kept = bool(copied) and "reduce_max" in since and "clear=False" in since
-    return concept == "row-max" and "_prev[" in mutant.statement and kept and "fill(" not in since
-
-
-def _is_wider_range(concept: str, mutant: Mutant) -> bool:
-    """A loop that visits more blocks: those are masked, or lie outside and give 0."""
-    return concept in ("loop-range", "window-start", "split-range") and (
-        "min(" in mutant.change or "max(" in mutant.change
-    )
-
-
-def _is_row_beyond(_concept: str, mutant: Mutant) -> bool:
-    """Rows after the end of a sample are computed, and not stored."""
-    old, _, new = mutant.change.partition(" -> ")
-    return old.endswith(">= q_current_seqlen") and new.endswith("> q_current_seqlen")
-
-
-def _is_covered_by_causal(_concept: str, mutant: Mutant) -> bool:
-    """Keys after the end of a sample come after every row of it, which the causal mask hides."""
-    causal = "offset < " in mutant.statement or "q_idx < k_idx" in mutant.statement
-    return causal and "kv_current_seqlen" in mutant.statement and "_current_seqlen" in mutant.change
-
-
-def _is_never_built(_concept: str, mutant: Mutant) -> bool:
-    """The causal branch of split decoding: it ignores the split, and its examples do not use it."""
-    return "mid * block_M + i >= k * block_N + j" in mutant.statement
-
-
-def _is_unused_slot(_concept: str, mutant: Mutant) -> bool:
-    """One more place of a rounded-up list is filled, which no loop reads."""
-    return mutant.change in (
-        "vi < slash_size -> vi <= slash_size",
-        "vi < vertical_size -> vi <= vertical_size",
-    )
-
-
-def _is_asynchronous(concept: str, mutant: Mutant) -> bool:
-    """A wait for an operation that runs beside its role on hardware, and at once here."""
-    return concept == "barrier-wait" and mutant.change == "drop"
-
-
-_EQUIVALENT: tuple[tuple[Any, str], ...] = (
-    (_is_max_reset, "max-reset"),
-    (_is_max_kept, "max-kept"),
-    (_is_wider_range, "wider-range"),
-    (_is_row_beyond, "row-beyond"),
-    (_is_covered_by_causal, "causal-covers"),
-    (_is_never_built, "never-built"),
-    (_is_unused_slot, "unused-slot"),
-    (_is_asynchronous, "asynchronous"),
-)

@@ -31,6 +31,7 @@ def begin(job: Job) -> None:
     """Forget the findings of the last check."""
     options.findings = Findings(options.findings.sources)
     options.watcher = None
+    options.waits = {} if job.extra.get("waits") else None
     if job.kind == "trace":
         from srcmap.engines.interpreter.tracing import Watcher
 
@@ -68,7 +69,9 @@ def findings(job: Job) -> Iterator[Found]:
 
 
 def trace(_job: Job) -> Any:
-    """Return what the watcher wrote down."""
+    """Return what the watcher wrote down, or which waits were of use."""
+    if options.waits is not None:
+        return {"waits": options.waits}
     return options.watcher.record() if options.watcher is not None else None
 
 

@@ -50,6 +50,8 @@ class Options:
         self.block_limit: int | None = None
         self.backwards = False
         """Whether the last block of the grid runs first."""
+        self.waits: dict[str, bool] | None = None
+        """Lines that wait for barriers, and whether that ever ordered anything; if asked for."""
 
     def forget(self, path: str) -> None:
         """A file is loaded again, perhaps with another text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from srcmap.engines.interpreter.kernels import options
 from srcmap.engines.interpreter.machine import Clock, here, join
 from srcmap.engines.interpreter.memory import value_of
 from srcmap.engines.interpreter.ops.matrix import committed
@@ -127,7 +128,12 @@ def barrier_wait(mbarrier: Any, parity: Any = 0, *_args: Any, **_options: Any) -
     wanted = agreed(parity)
     name = getattr(mbarrier, "name", "barrier")
     here.run.wait_until(lambda: mbarrier.passed(wanted), f"{name}, parity {wanted}")
-    join(here.run.role.clock, mbarrier.over)
+    clock = here.run.role.clock
+    if options.waits is not None:
+        line = str(here.run.findings.here()[1])
+        orders = any(clock.get(actor, 0) < time for actor, time in mbarrier.over.items())
+        options.waits[line] = options.waits.get(line, False) or orders
+    join(clock, mbarrier.over)
 
 
 @operation("sync_threads", "syncthreads", "sync_cluster", "cluster_sync", defined_in=_FILE)
