@@ -145,6 +145,9 @@ class _Reading:
     # -- lines of a file named before ----------------------------------------------------
 
     def _lines(self, mention: Mention) -> None:
+        if mention.name is not None:
+            self._ahead(mention)
+            return
         if self._continuing.names_something_else(mention):
             return
         found = self._continuing.candidates(mention)
@@ -162,6 +165,12 @@ class _Reading:
         if mention.same and options:
             block = self._page.block_at(mention.first)
             self._named.files.append(first._replace(at=mention.first, also=False, block=block))
+
+    def _ahead(self, mention: Mention) -> None:
+        """Take lines whose file is named behind them."""
+        where = self._which.where(mention, self._which.written(mention))
+        if where is not None:
+            self._maker.emit(mention, where, "continuation", None)
 
     def _is_near(self, mention: Mention, known: Known) -> bool:
         """Whether a bare `:98` is close behind a file that is long enough."""

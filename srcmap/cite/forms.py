@@ -68,6 +68,15 @@ _TITLE_HERE = re.compile(rf"[「“\"]?(?P<t>{_SECTION_NUMBER}[\s、.][^」”\"
 _OPEN = r"(?:\\(?:path|texttt|url|nolinkurl|lstinline|verb)\*?[{|!+]|:\w+:`|[`*\"\[<]{0,3})"
 """What marks a path as one: of Markdown, of LaTeX, of reStructuredText."""
 _OF = re.compile(rf"[`*]{{0,2}}\s+(?:of|in|from)\s+(?:the\s+)?(?:file\s+)?{_OPEN}")
+_OF_AHEAD = re.compile(
+    r"\s+(?:(?:and|to|until|through)\s+)(?:(?:it\s)?(?:ends?|closes?|stops?)\s(?:at|on|in)\s)?lines?\s"
+    rf"{N}[`*]{{0,2}}\s+(?:of|in|from)\s+(?:the\s+)?(?:file\s+)?{_OPEN}"
+)
+"""To the file behind a later line: "from line 3 to line 9 of a.py"."""
+_IN_BRACKETS = re.compile(
+    rf"\s?行?(?:开始|起|结束|为止|止)?[，,]?(?:\s?(?:到|至)?\s?第\s?{N}\s?行(?:结束|为止|止)?)?\s?[（(]\s?(?:见|在|of|in|see)?\s?{_OPEN}"
+)
+"""To a file in the brackets right behind lines."""
 _ALSO = re.compile(
     r"\s*(?:另有|另见|另外|参见|还有|也见|亦见|[Ss]ee also|[Aa]lso|[Cc]f\.?|[Ss]ee,? too)"
 )
@@ -337,14 +346,18 @@ class Reader:
         """`line 24 of a.py` names its file behind it; else the file was named before."""
         text = page.text
         first, last = ranges[0][0][0], ranges[-1][1][1]
-        of = _OF.match(text, last)
+        of = _OF.match(text, last) or _OF_AHEAD.match(text, last) or _IN_BRACKETS.match(text, last)
         if of:
             path = self._anchor.match(text, of.end())
             if path and (path.groupdict().get("path") or path.groupdict().get("spaced")):
                 begin, end = path.span()
                 while end > begin and text[end - 1] in _TRAILING:
                     end -= 1
-                return Mention("file", first, end, (begin, end), ranges, region=region)
+                closes = of.re is not _IN_BRACKETS or re.match(r"[`*}]*\s?[)）]", text[end : end + 6])
+                if of.re is _OF_AHEAD or (closes and re.search(r"\d", of[0])):
+                    return Mention("lines", first, last, (begin, end), ranges, region=region)
+                if closes and not _after_same(text, start):
+                    return Mention("file", first, end, (begin, end), ranges, region=region)
         same = _after_same(text, start)
         joined = _is_joined(text, last_end, start)
         return Mention("lines", first, last, None, ranges, region=region, same=same, joined=joined)

@@ -33,7 +33,7 @@ _WIDE_THINGS = (
 _WIDE_PLACING = (
     "同文件 同一文件 同一份文件 同一个文件 同一文档 同文档 该文件 本文件 参见 详见 参看 请看"
     " 可见 见 位于 处于 写在 就在 定义在 声明在 出现在 落在 放在 存在 出现于 定义于 声明于"
-    " 实现于 分别 依次 也 都 就 则 正 在 于 是 为 被 自 从 来自 出自 即 对应 对应于 第 位置"
+    " 实现于 分别 依次 也 都 就 则 正 在 由 于 是 为 被 自 从 来自 出自 即 对应 对应于 第 位置"
     " 源码 出处 来源 行号 例如 比如 如 里 中"
 )
 _PASSIVE = (
@@ -43,7 +43,7 @@ _PASSIVE = (
 """Such as "is raised in"."""
 _COUNTED = r"[两三四五六几一][个处次条行段句]"
 _MARK = (
-    r"[\s`*\\'\"“”‘’(（\[\]【{}<>|:：&–—~_-]|:\w+:(?=`)"
+    r"[\s`*\\'\"“”‘’(（\[\]【{}<>|:：&–—~_→⇒=-]|:\w+:(?=`)"
     r"|\\(?:path|texttt|url|href|verb|nolinkurl|code|file|footnote)\*?"
 )
 
@@ -73,6 +73,14 @@ NOT = re.compile(
     r"\s?\Z"
 )
 """What is named behind these is not meant."""
+SAYS = re.compile(
+    r"[\s`*}\\)\]]*(?:[:：—–(（\[|→=-]+\s*|[,，]?\s?(?:that is|i\.e\.|namely|which (?:is|does|holds|computes)|也就是|即|就是)[,，]?\s?)?"
+    r"(?:\s?(?:is|are|does|has|holds|contains|computes|performs|implements|shows|gives|handles|covers"
+    r"|carries out|updates|applies|for|you (?:can )?(?:find|see)|we (?:find|see)|lies|sits|stands|comes)\s|"
+    r"(?:[这那]?(?:几|一|两)?[行处段句])?(?:就|正|才)?(?:负责|完成|做了?|实现了?|计算|处理|是|为|给出|执行|进行|更新|对应|属于|包含|讲的是|的|写的是))?"
+    r"[\s`*|]*(?:(?:the|its|a|an|this|that)\s)?[\s`*]*\Z"
+)
+"""From a citation to the concept that it is said to be."""
 BEHIND = re.compile(
     r"[`*\s}\\]*(?:[(（\[]|[:：—–]+|的|是|为|\b(?:defines|sets|holds|has|is|reads|assigns|declares"
     r"|computes|calls|loads|stores|adds)\b)\s?(?:the\s)?\\?(?:verb|texttt)?"

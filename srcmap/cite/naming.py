@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.concepts import CJK, Concepts, Named
-from srcmap.cite.glue import GLUE
+from srcmap.cite.glue import GLUE, SAYS
 from srcmap.cite.page import Region
 from srcmap.cite.words import NAME, PROSE_NAME, names_of, telling
 
@@ -36,7 +36,7 @@ _FRAME_BEFORE = re.compile(
 )
 _FRAME_AFTER = re.compile(r"[`*]*\s?的?\s?(?:里|中|内|时|所|使用|需要|用到|依赖|读取的|之间)")
 """What something named is a part or a purpose of."""
-_PART = re.compile(r"\b(?:of|for|from|with)\s+(?:(?:the|an?|its|this)\s+)?[`*]*\Z")
+_PART = re.compile(r"(?<!code )(?<!place )(?<!location )(?<!implementation )\b(?:of|for|from|with)\s+(?:(?:the|an?|its|this)\s+)?[`*]*\Z")
 _PATH = re.compile(r"\S+/\S+\.\w{1,5}(?:[:#]\S*)?")
 
 
@@ -101,7 +101,7 @@ class Naming:
         if _AWAY_AFTER.match(self._text, named.last) or self._in_quotation(named):
             return False
         gap = self._text[at : named.first]
-        if len(gap) <= 30 and GLUE.fullmatch(gap) and not re.search(r"[,，]", gap):
+        if len(gap) <= 40 and SAYS.fullmatch(gap):
             return True
         return not named.short and not telling(self._text[slice(*spot.before)])
 

@@ -27,6 +27,8 @@ _CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 _COMMA = re.compile(r"[,，、;；]\s*(?:and\s+|而\s?|then\s+)?(?:第|[Ll]ines?\s|行\s?)?[\s`*\\]*\Z")
 _LISTED = re.compile(r"[`*]*\s*(?:[:：]|–|—|->|→)\s*\S")
 _PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n")
+_TITLE = re.compile(r"\s*#{1,6}\s")
+"""A heading, when nothing is between it and a citation; else a comment in code."""
 _GOES_ON = re.compile(
     r"\W*(?:(?:(?:that|this|it|which|these)(?:\s(?:line|code|loop|block|statement|one|is))?\s)?"
     r"(?:is|are|stands?|sits?|comes?|lives?)(?:\s(?:at|in|from|on|found\s(?:at|in)))?|at|in|on"
@@ -82,7 +84,22 @@ class Spots:
             line = self.line_of(citation.at[0])
             return Spot(line, line, (citation.at[1], citation.at[1]), None, False)
         begins = self.begins(citation) and bool(self.above(citation))
+        if not begins and not any(telling(self.text[slice(*part)]) for part in (before, after)):
+            before = self._heading(citation) or before
         return Spot((first, last), before, after, self._lead(citation) if begins else None, begins)
+
+    def _heading(self, citation: Citation) -> tuple[int, int] | None:
+        """Give the heading, or the label, above a paragraph that holds nothing but citations."""
+        index = self.page.block_at(citation.at[0])
+        if index < 1:
+            return None
+        block, above = self.page.blocks[index], self.page.blocks[index - 1]
+        rest = self.without_places(block.first, citation.at[0])
+        shown = self.text[above.first : above.last].strip()
+        if re.search(r"\w", rest) or self.edge_before(citation.at[0]) > above.first:
+            return None
+        label = len(shown) < 60 and (shown.endswith((":", "：")) or re.fullmatch(r"\*\*.+\*\*", shown))
+        return above[:2] if above.kind == "heading" or label else None
 
     def _of_include(self, citation: Citation) -> Spot:
         """Read the caption of a directive, else the sentence that announces it."""
@@ -231,7 +248,7 @@ class Spots:
             line = self.text[begin:at].rstrip("\r")
             if not line.strip() and found:
                 break
-            if line.strip() and not is_code(line):
+            if line.strip() and (not is_code(line) or (not found and _TITLE.match(line))):
                 break
             if line.strip():
                 found.insert(0, line)
