@@ -3,7 +3,8 @@
 Does what tilelang's `examples/flash_decoding/example_gqa_decode.py` does, with partial results in
 float32, splits of any length, and splits or queries that see no key ("Flash-Decoding", Dao et al.,
 2023). One query per sample; the query heads of a group are the rows of a tile, so that a KV head
-is read once for all of them.
+is read once for all of them. A warp group copies keys, values and the mask some blocks ahead of the
+one that computes, and the second kernel is launched before the first has ended.
 
 Three layers: `decode_forward` knows sizes and types, `main` inside it is the pair of kernels,
 `attention` checks tensors, chooses a tiling and launches. Runs on a GPU of compute capability 9.0
@@ -36,13 +37,13 @@ def decode_forward(
     masked: bool = False,
     dtype: str = "float16",
     block_n: int = 64,
-    stages: int = 2,
+    stages: int = 3,
     splits: int = 8,
 ) -> Any:
     """Return the kernels of these sizes: Q, K, V, Mask -> Output.
 
     Without `masked`, Mask is [1, 1, 1] and not read. Each of the `splits` programs of a head reads
-    as many blocks of `block_n` keys as the others, the last ones fewer.
+    as many blocks of `block_n` keys as the others, or one less.
     """
     accum = "float32"
     q_shape = [batch, heads, dim]
@@ -50,10 +51,43 @@ def decode_forward(
     mask_shape = [batch, seq_kv, kv_heads] if masked else [1, 1, 1]
     group = heads // kv_heads
     tiles = -(-group // ROWS)
-    all_blocks = -(-seq_kv // block_n)
-    chunk = -(-all_blocks // splits) * block_n
+    share, more = divmod(-(-seq_kv // block_n), splits)
+    padded = -(-splits // 128) * 128
+    # Two programs to a multiprocessor, where they fit: one computes while the other waits.
+    two = 2 * stages * block_n * dim * 2 <= 110 * 1024
     # concept: softmax-scale
     scale = dim**-0.5 * LOG2E
+
+    @T.macro
+    def softmax(first, stage, seen, acc_s, m, m_prev, yard, rescale, row_sum, l):
+        """Turn scores into probabilities; bring maximum and denominator along."""
+        # concept: boundary-mask, mask-value
+        if masked:
+            for i, j in T.Parallel(ROWS, block_n):
+                acc_s[i, j] = T.if_then_else(seen[stage, j] != 0, acc_s[i, j], -T.infinity(accum))
+        else:
+            if first + block_n > seq_kv:
+                for i, j in T.Parallel(ROWS, block_n):
+                    acc_s[i, j] = T.if_then_else(
+                        first + j < seq_kv, acc_s[i, j], -T.infinity(accum)
+                    )
+        # concept: row-max
+        T.copy(m, m_prev)
+        T.reduce_max(acc_s, m, dim=1, clear=False)
+        # concept: check-inf
+        for i in T.Parallel(ROWS):
+            yard[i] = T.if_then_else(m[i] == -T.infinity(accum), 0, m[i])
+        # concept: rescale-factor
+        for i in T.Parallel(ROWS):
+            rescale[i] = T.exp2(m_prev[i] * scale - yard[i] * scale)
+        # concept: probability
+        for i, j in T.Parallel(ROWS, block_n):
+            acc_s[i, j] = T.exp2(acc_s[i, j] * scale - yard[i] * scale)
+        # concept: row-sum
+        T.reduce_sum(acc_s, row_sum, dim=1)
+        # concept: denominator
+        for i in T.Parallel(ROWS):
+            l[i] = l[i] * rescale[i] + row_sum[i]
 
     @T.prim_func
     def main(
@@ -67,10 +101,11 @@ def decode_forward(
         partial_out = T.alloc_global([batch, heads, splits, dim], accum)
 
         # concept: kernel-grid
-        with T.Kernel(splits, kv_heads * tiles, batch, threads=128) as (split, tile, sample):
-            Q_shared = T.alloc_shared([ROWS, dim], dtype)
-            K_shared = T.alloc_shared([block_n, dim], dtype)
-            V_shared = T.alloc_shared([block_n, dim], dtype)
+        with T.Kernel(splits, kv_heads * tiles, batch, threads=256) as (split, tile, sample):
+            q = T.alloc_fragment([ROWS, dim], dtype)
+            K_shared = T.alloc_shared([stages, block_n, dim], dtype)
+            V_shared = T.alloc_shared([stages, block_n, dim], dtype)
+            seen = T.alloc_shared([stages, block_n], "uint8")
             acc_s = T.alloc_fragment([ROWS, block_n], accum)
             p = T.alloc_fragment([ROWS, block_n], dtype)
             acc_o = T.alloc_fragment([ROWS, dim], accum)
@@ -80,7 +115,9 @@ def decode_forward(
             rescale = T.alloc_fragment([ROWS], accum)
             row_sum = T.alloc_fragment([ROWS], accum)
             l = T.alloc_fragment([ROWS], accum)
-            seen = T.alloc_fragment([block_n], "uint8")
+            k_ready = T.alloc_barrier([128] * stages)
+            v_ready = T.alloc_barrier([128] * stages)
+            free = T.alloc_barrier([128] * stages)
 
             # concept: kv-head
             kv_head = tile // tiles
@@ -88,117 +125,136 @@ def decode_forward(
             head = kv_head * group + tile % tiles * ROWS
             rows = T.min(ROWS, group - tile % tiles * ROWS)
             # concept: split-range
-            start = split * chunk
-            end = T.min(seq_kv, start + chunk)
+            start = share * split + T.min(split, more)
 
             # concept: loop-range
-            blocks = T.max(0, T.ceildiv(end - start, block_n))
+            blocks = share + T.if_then_else(split < more, 1, 0)
 
-            T.copy(Q[sample, head : head + ROWS, :], Q_shared)
-            # concept: state-init
-            T.fill(acc_o, 0)
-            T.fill(l, 0)
-            T.fill(m, -T.infinity(accum))
-
-            for t in T.Pipelined(blocks, num_stages=stages):  # concept: kv-loop
-                T.copy(
-                    K[sample, start + t * block_n : start + (t + 1) * block_n, kv_head, :], K_shared
-                )
-                # concept: qk-gemm
-                T.gemm(
-                    Q_shared,
-                    K_shared,
-                    acc_s,
-                    transpose_B=True,
-                    policy=T.GemmWarpPolicy.FullRow,
-                    clear_accum=True,
-                )
-                # concept: boundary-mask, mask-value
-                if masked:
-                    T.copy(
-                        Mask[sample, start + t * block_n : start + (t + 1) * block_n, kv_head], seen
+            tx = T.get_thread_binding()
+            if two:
+                T.annotate_min_blocks_per_sm(2)
+            if tx >= 128:  # the warp group that copies
+                if two:
+                    T.set_max_nreg(24, 0)
+                for t in T.serial(blocks):
+                    stage = t % stages
+                    first = (start + t) * block_n
+                    T.mbarrier_wait_parity(free[stage], ((t // stages) & 1) ^ 1)
+                    T.tma_copy(
+                        K[sample, first : first + block_n, kv_head, :],
+                        K_shared[stage, :, :],
+                        barrier=k_ready[stage],
                     )
-                    for i, j in T.Parallel(ROWS, block_n):
-                        acc_s[i, j] = T.if_then_else(
-                            (seen[j] != 0) & (start + t * block_n + j < end),
-                            acc_s[i, j],
-                            -T.infinity(accum),
-                        )
-                else:
-                    for i, j in T.Parallel(ROWS, block_n):
-                        acc_s[i, j] = T.if_then_else(
-                            start + t * block_n + j < end, acc_s[i, j], -T.infinity(accum)
-                        )
-                # concept: row-max
-                T.copy(m, m_prev)
-                T.reduce_max(acc_s, m, dim=1, clear=False)
-                # concept: check-inf
-                for i in T.Parallel(ROWS):
-                    yard[i] = T.if_then_else(m[i] == -T.infinity(accum), 0, m[i])
-                # concept: rescale-factor
-                for i in T.Parallel(ROWS):
-                    rescale[i] = T.exp2(m_prev[i] * scale - yard[i] * scale)
-                # concept: probability
-                for i, j in T.Parallel(ROWS, block_n):
-                    acc_s[i, j] = T.exp2(acc_s[i, j] * scale - yard[i] * scale)
-                # concept: row-sum
-                T.reduce_sum(acc_s, row_sum, dim=1)
-                # concept: denominator
-                for i in T.Parallel(ROWS):
-                    l[i] = l[i] * rescale[i] + row_sum[i]
-                # concept: acc-rescale
+                    T.tma_copy(
+                        V[sample, first : first + block_n, kv_head, :],
+                        V_shared[stage, :, :],
+                        barrier=v_ready[stage],
+                    )
+                    # While the copies are under way.
+                    # concept: mask-load
+                    if masked:
+                        if tx - 128 < block_n:
+                            key = first + tx - 128
+                            seen[stage, tx - 128] = T.if_then_else(
+                                key < seq_kv, Mask[sample, T.min(key, seq_kv - 1), kv_head], 0
+                            )
+                    # end
+                    T.mbarrier_arrive(k_ready[stage])
+                    T.mbarrier_arrive(v_ready[stage])
+            else:  # the one that computes
+                if two:
+                    T.set_max_nreg(232, 1)
+                # concept: state-init
+                T.fill(acc_o, 0)
+                T.fill(l, 0)
+                T.fill(m, -T.infinity(accum))
+
+                # Queries stay in registers: shared memory is for what is on the way.
+                T.copy(Q[sample, head : head + ROWS, :], q)
+                for t in T.serial(blocks):  # concept: kv-loop
+                    stage = t % stages
+                    T.mbarrier_wait_parity(k_ready[stage], (t // stages) & 1)
+                    # concept: qk-gemm
+                    T.wgmma_gemm(
+                        q,
+                        K_shared[stage, :, :],
+                        acc_s,
+                        transpose_B=True,
+                        policy=T.GemmWarpPolicy.FullRow,
+                        clear_accum=True,
+                    )
+                    T.wait_wgmma(0)
+                    # end
+                    softmax(
+                        (start + t) * block_n,
+                        stage,
+                        seen,
+                        acc_s,
+                        m,
+                        m_prev,
+                        yard,
+                        rescale,
+                        row_sum,
+                        l,
+                    )
+                    # concept: acc-rescale
+                    for i, j in T.Parallel(ROWS, dim):
+                        acc_o[i, j] *= rescale[i]
+                    # end
+                    T.copy(acc_s, p)
+                    T.mbarrier_wait_parity(v_ready[stage], (t // stages) & 1)
+                    # concept: pv-gemm
+                    T.wgmma_gemm(p, V_shared[stage, :, :], acc_o, policy=T.GemmWarpPolicy.FullRow)
+                    T.wait_wgmma(0)
+                    # end
+                    T.mbarrier_arrive(free[stage])
+                T.pdl_trigger()  # the second kernel may get ready
+                # A split that saw no key has lse -inf, so that its zeros weigh nothing.
+                # concept: normalise
                 for i, j in T.Parallel(ROWS, dim):
-                    acc_o[i, j] *= rescale[i]
-                # end
-                T.copy(acc_s, p)
-                T.copy(
-                    V[sample, start + t * block_n : start + (t + 1) * block_n, kv_head, :], V_shared
-                )
-                # concept: pv-gemm
-                T.gemm(p, V_shared, acc_o, policy=T.GemmWarpPolicy.FullRow)
-
-            # A split that saw no key has lse -inf, so that its zeros weigh nothing.
-            # concept: normalise
-            for i, j in T.Parallel(ROWS, dim):
-                acc_o[i, j] = T.if_then_else(l[i] > 0, acc_o[i, j] / l[i], 0)
-            # concept: partial-lse
-            for i in T.Parallel(ROWS):
-                if i < rows:
-                    partial_lse[sample, head + i, split] = T.if_then_else(
-                        l[i] > 0, T.log2(l[i]) + m[i] * scale, -T.infinity(accum)
-                    )
-            # concept: partial-output
-            for i, j in T.Parallel(ROWS, dim):
-                if i < rows:
-                    partial_out[sample, head + i, split, j] = acc_o[i, j]
+                    acc_o[i, j] = T.if_then_else(l[i] > 0, acc_o[i, j] / l[i], 0)
+                # concept: partial-lse
+                for i in T.Parallel(ROWS):
+                    if i < rows:
+                        partial_lse[sample, head + i, split] = T.if_then_else(
+                            l[i] > 0, T.log2(l[i]) + m[i] * scale, -T.infinity(accum)
+                        )
+                # concept: partial-output
+                for i, j in T.Parallel(ROWS, dim):
+                    if i < rows:
+                        partial_out[sample, head + i, split, j] = acc_o[i, j]
 
         # concept: combine
-        with T.Kernel(heads, batch, threads=dim) as (q_head, one):
+        with T.Kernel(heads, batch, threads=128) as (q_head, one):
+            weights = T.alloc_shared([padded], accum)
+            lse = T.alloc_fragment([padded], accum)
+            top = T.alloc_fragment([1], accum)
+            total = T.alloc_fragment([1], accum)
             out = T.alloc_fragment([dim], accum)
-            top = T.alloc_var(accum)
-            total = T.alloc_var(accum)
-            weight = T.alloc_var(accum)
+            T.pdl_sync()  # until all splits are there
+            for s in T.Parallel(padded):
+                lse[s] = T.if_then_else(
+                    s < splits, partial_lse[one, q_head, T.min(s, splits - 1)], -T.infinity(accum)
+                )
             # concept: combine-max
-            top = -T.infinity(accum)
-            for s in T.serial(splits):
-                top = T.max(top, partial_lse[one, q_head, s])
+            T.reduce_max(lse, top, dim=0)
             # concept: check-inf
-            top = T.if_then_else(top == -T.infinity(accum), 0.0, top)
+            top[0] = T.if_then_else(top[0] == -T.infinity(accum), 0, top[0])
             # concept: combine-logsumexp
-            total = 0.0
-            for s in T.serial(splits):
-                total += T.exp2(partial_lse[one, q_head, s] - top)
+            for s in T.Parallel(padded):
+                lse[s] = T.exp2(lse[s] - top[0])
+            T.reduce_sum(lse, total, dim=0)
+            # concept: combine-weights
+            for s in T.Parallel(padded):
+                weights[s] = T.if_then_else(total[0] > 0, lse[s] / total[0], 0)
             # end
             T.fill(out, 0)
+            # concept: combine-accumulate
             for s in T.serial(splits):
-                # concept: combine-weights
-                weight = T.exp2(partial_lse[one, q_head, s] - top)
-                # concept: combine-accumulate
                 for i in T.Parallel(dim):
-                    out[i] += partial_out[one, q_head, s, i] * weight
+                    out[i] += partial_out[one, q_head, s, i] * weights[s]
             # concept: epilogue-store
-            for i in T.Parallel(dim):
-                Output[one, q_head, i] = T.if_then_else(total > 0, out[i] / total, 0)
+            T.copy(out, Output[one, q_head, :])
 
     return main
 

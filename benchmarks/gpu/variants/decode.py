@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SHIPPED = (128, 64, 8, 2, 128)
 """Upstream's heuristic for Hopper: block_N, block_H, num_split, num_stages, threads."""
 THEIR_BLOCKS = ((128, 64, 16, 2, 128), (64, 64, 16, 3, 128), (64, 64, 32, 2, 128))
-OUR_BLOCKS = ((64, 2), (64, 4), (64, 6), (128, 2), (128, 3))
+OUR_BLOCKS = ((64, 2), (64, 3), (64, 6), (128, 2), (128, 3))
 """block_n and stages."""
 
 
