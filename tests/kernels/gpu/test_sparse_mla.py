@@ -43,8 +43,8 @@ CALLS = {
     "more heads than a tile": Call(70, 64, 20, 90, first=90),
     "groups": Call(12, 65, 20, 130, first=60, kv_heads=3),
     "large groups": Call(256, 70, 9, 130, first=80, kv_heads=2, lag=False),
-    "samples": Call(128, 512, 30, 700, first=699, batch=2),
-    "many blocks": Call(128, 2048, 20, 3000, first=2000),
+    "samples": Call(128, 512, 9, 700, first=699, batch=2),
+    "many blocks": Call(128, 2048, 3, 3000, first=2000),
     "large scores": Call(64, 300, 20, 350, first=349, size=12.0),
     "float16": Call(128, 300, 20, 350, first=100, dtype="float16"),
     "float16, large scores": Call(16, 600, 20, 350, first=349, dtype="float16", size=12.0),
@@ -140,13 +140,8 @@ def errors_of_upstream(size: float) -> Errors:
     plain = upstream("deepseek_v32/sparse_mla_fwd.py").sparse_mla_fwd
     pipelined = upstream("deepseek_v32/sparse_mla_fwd_pipelined.py").sparse_mla_fwd
     whole = poisoned(lambda *x: plain(*x, *sizes), q, kv, indices)
-    found = [
-        [x[:, past:] for x in whole],
-        poisoned(lambda *x: pipelined(*x, first, *sizes, 1, CP0=False), *late),
-    ]
-    off = [
-        [float(np.abs(wide(a) - b).max()) for a, b in zip(x, wanted, strict=True)] for x in found
-    ]
-    assert np.isfinite(off).all(), off
-    output, lse = (min(column) for column in zip(*off, strict=True))
-    return Errors(output, lse, float(np.abs(wanted[0]).max()))
+    outputs = [whole[0][:, past:], pipelined(*late[:3], first, *sizes, 1, CP0=False)[0]]
+    off = [float(np.abs(wide(output) - wanted[0]).max()) for output in outputs]
+    lse = float(np.abs(wide(whole[1][:, past:]) - wanted[1]).max())  # the second writes none
+    assert np.isfinite([*off, lse]).all(), off
+    return Errors(min(off), lse, float(np.abs(wanted[0]).max()))
