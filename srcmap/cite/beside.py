@@ -25,6 +25,9 @@ _QUOTED = re.compile(
     r"(?:“([^”]{4,400})”|「([^」]{3,400})」|『([^』]{3,400})』"
     r"|(?<![\w\"])\"([^\"]{6,400})\"|(?<!`)``([^`]{6,400}?)'')[.,。，]?\Z"
 )
+_QUOTED_AHEAD = re.compile(
+    r"\s?(?:“([^”]{4,400})”|「([^」]{3,400})」|『([^』]{3,400})』|\"([^\"]{6,400})\"|``([^`]{6,400}?)'')"
+)
 _NAME = r"(?<![A-Za-z0-9_./-])([A-Za-z_][A-Za-z0-9_.]*[A-Za-z0-9_](?:\(\))?)"
 _PLAIN = re.compile(rf"{_NAME}\Z")
 _PLAIN_LIST = re.compile(rf"{_NAME}\s?(?:与|和|及|、|and)\s?\Z")
@@ -38,6 +41,11 @@ _CODE_TAIL = re.compile(
     rf"|[A-Za-z_][A-Za-z0-9_.]*\([^()\n{_WIDE}]*(?:\([^()\n]*\)[^()\n{_WIDE}]*)*\))\Z"
 )
 """A statement or a call at the end of text that has lost its marks."""
+_CODE_AHEAD = re.compile(
+    r"\s?([A-Za-z_][A-Za-z0-9_.]*(?:\[[^\]\n]*\])?\s*(?:[-+*/|&@]|//)?=(?!=)"
+    rf"\s*[^;；。`=\n{_WIDE}]{{1,160}}|[A-Za-z_][A-Za-z0-9_.]*\([^\n{_WIDE}]*\))"
+    r"[ \t]*(?=\n|\Z|[.。;；，])"
+)
 
 
 class Beside(NamedTuple):
@@ -162,9 +170,17 @@ class Besides:
         lead = BEHIND.match(self._text, at, edge)
         if lead is None:
             return None
+        sure = "的" not in lead[0]
         for start, last, body in self._spots.codes(at, min(edge, lead.end() + 4)):
             if last <= edge and start - lead.end() <= 2 and not self._cites((start, last, body)):
-                return Beside((body,), at=(start, last), sure=False)
+                return Beside((body,), at=(start, last), sure=sure)
+        quoted = _QUOTED_AHEAD.match(self._text, lead.end(), edge)
+        if quoted:
+            body = next(group for group in quoted.groups() if group)
+            return Beside((body,), prose=True, at=quoted.span(), sure=sure)
+        code = _CODE_AHEAD.match(self._text, lead.end(), edge)
+        if code and not self._spots.codes(at, code.end()):
+            return Beside((code[1],), at=code.span(1), sure=sure)
         return None
 
     def _cites(self, code: tuple[int, int, str]) -> bool:

@@ -23,7 +23,7 @@ _CHARS = str.maketrans(
         "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "“": "'", "”": "'", "‘": "'", "’": "'",
         '"': "'", "：": ":", "（": "(", "）": ")", "，": None, "；": ";", "！": "!", "？": "?",
         "`": None, ",": None, "…": "...", "\u00a0": None, "\ufeff": None, "\u200b": None,
-        " ": None, "\t": None, "\r": None, "\n": None, "\f": None, "\v": None, "\u3000": None,
+        " ": None, "\ue000": "%", "\t": None, "\r": None, "\n": None, "\f": None, "\v": None, "\u3000": None,
         "、": None, "。": ".", "\\": None,
     }
 )  # fmt: skip
@@ -34,7 +34,7 @@ _TRAILING = re.compile(r"\s(?:#|//|←|%)\s?.*$|\s*←.*$")
 def norm(line: str) -> str:
     """Bring one line to the form in which lines are compared."""
     body = line[_MARKS.match(line).end() :]  # type: ignore[union-attr]  # matches always
-    return body.replace("**", "").translate(_CHARS)
+    return body.replace("**", "").translate(_CHARS).replace("--", "-")
 
 
 def without_comment(line: str) -> str:

@@ -83,6 +83,7 @@ SAYS = re.compile(
 """From a citation to the concept that it is said to be."""
 BEHIND = re.compile(
     r"[`*\s}\\]*(?:[(（\[]|[:：—–]+|的|是|为|\b(?:defines|sets|holds|has|is|reads|assigns|declares"
-    r"|computes|calls|loads|stores|adds)\b)\s?(?:the\s)?\\?(?:verb|texttt)?"
+    r"|computes|calls|loads|stores|adds|says|there is|we (?:read|find|see))\b|有|读|写着|写的是"
+    r"|的?(?:注释|原文|内容|代码|文档|说明)(?:是|为|写道|说)?|说|写道)\s?[:：]?\s?(?:the\s)?\\?(?:verb|texttt)?"
 )
 """From a citation to what is named behind it."""

@@ -106,7 +106,9 @@ class Naming:
         return not named.short and not telling(self._text[slice(*spot.before)])
 
     def _in_quotation(self, named: Named) -> bool:
-        """Whether it is a part of longer code."""
+        """Whether it is a part of longer code, or of quoted text."""
+        if self._spots.in_quotation(named.first, named.last):
+            return True
         region = self._page.region_at(named.first)
         inside = region is not None and region.kind == "code" and region.last >= named.last
         if inside and named.short:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +28,11 @@ _CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 _COMMA = re.compile(r"[,，、;；]\s*(?:and\s+|而\s?|then\s+)?(?:第|[Ll]ines?\s|行\s?)?[\s`*\\]*\Z")
 _LISTED = re.compile(r"[`*]*\s*(?:[:：]|–|—|->|→)\s*\S")
 _PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n")
+_QUOTATION = re.compile(
+    r"“[^”]{12,400}”|「[^」]{8,400}」|『[^』]{8,400}』|(?<!\w)\"[^\"\n]{12,200}\"(?!\w)"
+    r"|(?<!`)``[^`]{12,400}?''"
+)
+_MARKUP = re.compile(r":\w+:(?=`)|\\\w+\*?\{|\\verb\W")
 _TITLE = re.compile(r"\s*#{1,6}\s")
 """A heading, when nothing is between it and a citation; else a comment in code."""
 _GOES_ON = re.compile(
@@ -135,6 +141,15 @@ class Spots:
         free = [p for p in parts if not any(first < p < last for first, last in code)]
         return free[-1] if free else edge
 
+    @cached_property
+    def _quotations(self) -> list[tuple[int, int]]:
+        return [match.span() for match in _QUOTATION.finditer(self.text)]
+
+    def in_quotation(self, first: int, last: int) -> bool:
+        """Whether something is a part of text in quotation marks."""
+        index = bisect_right(self._quotations, (first, len(self.text))) - 1
+        return index >= 0 and last <= self._quotations[index][1]
+
     def is_ahead(self, last: int, at: int, end: int) -> bool:
         """Whether a citation is told by what follows: what ends at `last` is about one before."""
         gap = self.text[last:at]
@@ -218,6 +233,7 @@ class Spots:
         first, _ = self.line_of(citation.at[0])
         head = re.sub(r"(?:同一?文件|见|源码|来源|出处|[Ss]ource|[Ff]rom|[Ss]ee|[Ss]ame file)", "",
                       self.text[first : citation.at[0]])  # fmt: skip
+        head = _MARKUP.sub("", head)
         if not re.search(r"\w", head):
             return True
         return _GOES_ON.match(head) is not None and self._under_code(first)

@@ -23,7 +23,7 @@ PROSE_NAME = re.compile(
 )
 _NUMBER = re.compile(r"v?\d[\d.]*|_+")
 _CODE_LINE = re.compile(
-    r"\s*(?:(?:for|if|elif|else|with|def|return|class|import|from|while|assert|try)\b"
+    r"\s*(?:(?:for|if|elif|else|with|def|return|class|import|from|while|assert|try|raise|yield|await|del)\b"
     r".*[:(=,)]"
     r"|@\w|#(?!\s*\d)|//|[)\]}]+[,;:]?\s*(?:#.*)?$|\.{3}\s*$|…\s*$"
     r"|[\w.\[\], :\"'()*/+-]+?\s*[-+*/|&@%]?=(?!=)\s*\S|[\w.:<>]+\(.*[,;()\]\\{]\s*(?:(?:#|//).*)?$"
