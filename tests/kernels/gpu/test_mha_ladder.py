@@ -18,11 +18,10 @@ pytestmark = [
 CALL = Call(2, 2, 0, 300, 513, 64)
 
 
-@pytest.mark.parametrize(
-    ("step", "causal"),
-    [("naive", False), ("blocked", False), ("pipelined", False), ("aligned", False)]
-    + [("aligned", True)],
-)
+STEPS = ("naive", "blocked", "pipelined", "aligned")
+
+
+@pytest.mark.parametrize(("step", "causal"), [*((s, False) for s in STEPS), ("aligned", True)])
 def test_step(step: str, causal: bool) -> None:
     module = importlib.import_module(f"kernels.mha.ladder.tilelang_{step}")
     q, k, v = tensors("ladder", CALL)
