@@ -32,17 +32,19 @@ DIM = 512
 PE_DIM = 64
 FEW = 32
 """With no more heads, reading the cache takes longer than the products."""
+MANY = 128
+"""With so many tiles of heads, there is work for all multiprocessors without splits."""
 
 
 class Tiling(NamedTuple):
     """How the work is cut. `programs`: how many there are to be, to fill the GPU.
 
-    With `lag`, the right half of the output is a block behind: its product runs while the first
-    warp group has exponentials to compute, and not beside its products.
+    `lag` says when the right half of the output may go on with a block: 0 at once, beside the next
+    scores; 2 when they are done, beside the exponentials of the first warp group; 1 in between.
     """
 
     programs: int = 132
-    lag: bool = True
+    lag: int = 2
 
     def splits(self, batch: int, heads: int, seq_kv: int) -> int:
         """Return into how many splits the keys go: none is without a block."""
@@ -60,7 +62,7 @@ def mla_decode_forward(
     dtype: str = "float16",
     dim: int = DIM,
     pe_dim: int = PE_DIM,
-    lag: bool = True,
+    lag: int = 2,
 ) -> Any:
     """Return the kernels of these sizes: Q, Q_pe, KV, K_pe -> Output.
 
@@ -139,11 +141,11 @@ def mla_decode_forward(
 
     @T.macro
     def hand_over(t, p, rescale, P_shared, rescale_shared, p_ready, p_free):
-        """Lay out what the other warp group needs of block t. With `lag`, it is not told yet."""
+        """Lay out what the other warp group needs of block t. With a lag, it is told later."""
         T.mbarrier_wait_parity(p_free, (t & 1) ^ 1)
         T.copy(p, P_shared)
         T.copy(rescale, rescale_shared)
-        if not lag:
+        if lag == 0:
             T.mbarrier_arrive(p_ready)
 
     @T.macro
@@ -290,8 +292,11 @@ def mla_decode_forward(
                           left_ready, right_ready, acc_s)  # fmt: skip
                     T.wait_wgmma(3)  # the product with the values is done, the scores are not
                     T.mbarrier_arrive(left_free[s % STAGES])
+                    if lag == 1:
+                        T.wait_wgmma(1)
+                        T.mbarrier_arrive(p_ready)
                     T.wait_wgmma(0)
-                    if lag:
+                    if lag == 2:
                         T.mbarrier_arrive(p_ready)
                     softmax((start + t) * BLOCK_N, acc_s, m, m_prev, rescale, row_sum, l)
                     T.copy(acc_s, p)
@@ -301,7 +306,7 @@ def mla_decode_forward(
                         acc_left[i, j] *= rescale[i]
                     # end
                 last = blocks - 1
-                if lag:
+                if lag > 0:
                     T.mbarrier_arrive(p_ready)
                 # concept: pv-gemm
                 T.wgmma_gemm(
@@ -392,7 +397,8 @@ def attention(
     batch, heads, seq_kv, dtype = _checked(q, q_pe, kv, k_pe)
     if tiling is None:
         device = launch.device_name(q.device.index)
-        tiling = launch.tuned("mla_decode", device, Tiling(), few_heads=heads <= FEW)
+        many = batch * -(-heads // ROWS) >= MANY
+        tiling = launch.tuned("mla_decode", device, Tiling(), few_heads=heads <= FEW, many=many)
     splits = tiling.splits(batch, heads, seq_kv)
     kernel = _compiled(batch, heads, seq_kv, splits, scale, dtype, tiling.lag)
     return kernel(q, q_pe, kv, k_pe)
@@ -429,6 +435,6 @@ def _compiled(
     splits: int,
     scale: "float | None",
     dtype: str,
-    lag: bool,
+    lag: int,
 ) -> Any:
     return mla_decode_forward(batch, heads, seq_kv, splits, scale, dtype, lag=lag)

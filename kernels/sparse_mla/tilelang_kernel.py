@@ -41,11 +41,11 @@ PIECE = 8
 class Tiling(NamedTuple):
     """How the work is scheduled.
 
-    With `lag`, the right half of the output is a block behind: its product runs while the first
-    warp group has exponentials to compute, and not beside its products.
+    `lag` says when the right half of the output may go on with a block: 0 at once, beside the next
+    scores; 2 when they are done, beside the exponentials of the first warp group; 1 in between.
     """
 
-    lag: bool = True
+    lag: int = 2
 
 
 @tilelang.jit(out_idx=[4, 5], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -57,7 +57,7 @@ def sparse_mla_forward(
     dtype: str = "bfloat16",
     dim: int = DIM,
     tail_dim: int = TAIL_DIM,
-    lag: bool = True,
+    lag: int = 2,
 ) -> Any:
     """Return the kernel: Q, KV, Indices, first -> Output, Lse. Samples and lengths may vary.
 
@@ -195,11 +195,11 @@ def sparse_mla_forward(
 
     @T.macro
     def hand_over(t, p, rescale, P_shared, rescale_shared, p_ready, p_free):
-        """Lay out what the other warp group needs of block t. With `lag`, it is not told yet."""
+        """Lay out what the other warp group needs of block t. With a lag, it is told later."""
         T.mbarrier_wait_parity(p_free, (t & 1) ^ 1)
         T.copy(p, P_shared)
         T.copy(rescale, rescale_shared)
-        if not lag:
+        if lag == 0:
             T.mbarrier_arrive(p_ready)
 
     @T.macro
@@ -366,8 +366,11 @@ def sparse_mla_forward(
                           left_ready, right_ready, hidden, acc_s)  # fmt: skip
                     T.wait_wgmma(3)  # the product with the values is done, the scores are not
                     T.mbarrier_arrive(left_free[(t - 1) % STAGES])
+                    if lag == 1:
+                        T.wait_wgmma(1)
+                        T.mbarrier_arrive(p_ready)
                     T.wait_wgmma(0)
-                    if lag:
+                    if lag == 2:
                         T.mbarrier_arrive(p_ready)
                     softmax(acc_s, m, m_prev, rescale, row_sum, l)
                     T.copy(acc_s, p)
@@ -377,7 +380,7 @@ def sparse_mla_forward(
                         acc_left[i, j] *= rescale[i]
                     # end
                 last = blocks - 1
-                if lag:
+                if lag > 0:
                     T.mbarrier_arrive(p_ready)
                 # concept: pv-gemm
                 T.wgmma_gemm(
@@ -455,6 +458,6 @@ def _checked(q: Any, kv: Any, indices: Any, first: int) -> str:
 
 @cache
 def _compiled(
-    heads: int, kv_heads: int, topk: int, scale: "float | None", dtype: str, lag: bool
+    heads: int, kv_heads: int, topk: int, scale: "float | None", dtype: str, lag: int
 ) -> Any:
     return sparse_mla_forward(heads, kv_heads, topk, scale, dtype, lag=lag)

@@ -33,7 +33,11 @@ class Shape(NamedTuple):
 
     @property
     def key(self) -> dict[str, Any]:
-        return {"few_heads": self.heads <= 32}
+        return {"few_heads": self.heads <= 32, "many": self.tiles >= 128}
+
+    @property
+    def tiles(self) -> int:
+        return self.batch * -(-self.heads // 64)
 
 
 SHAPES = (
@@ -59,8 +63,8 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for lag in (True, False):
-        for programs in (64, 128, 132, 264, 528):
+    for programs in (132,) if shape.tiles >= 128 else (64, 132, 264):
+        for lag in (0, 1, 2):
             yield {"programs": programs, "lag": lag}
 
 
@@ -70,9 +74,8 @@ def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any
     Each split has to have an even number of blocks of 64 keys.
     """
     yield "upstream as shipped", partial(_plain, shape, 1)
-    tiles = shape.batch * -(-shape.heads // 64)
     for programs in (128, 256):
-        splits = max(1, programs // tiles)
+        splits = max(1, programs // shape.tiles)
         if splits > 1:
             yield f"upstream {splits} splits", partial(_plain, shape, splits)
         if shape.heads >= 64:

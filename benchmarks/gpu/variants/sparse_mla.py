@@ -84,7 +84,7 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for lag in (True, False):
+    for lag in (0, 1, 2):
         yield {"lag": lag}
 
 

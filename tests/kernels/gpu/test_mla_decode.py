@@ -28,7 +28,7 @@ class Call(NamedTuple):
     heads: int
     seq_kv: int
     programs: int = 132
-    lag: bool = True
+    lag: int = 2
     dtype: str = "float16"
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
@@ -37,9 +37,9 @@ class Call(NamedTuple):
 CALLS = {
     "one key": Call(1, 5, 1),
     "63": Call(2, 16, 63),
-    "65": Call(1, 64, 65, programs=1, lag=False),
+    "65": Call(1, 64, 65, programs=1, lag=1),
     "more heads than a tile": Call(2, 70, 300, programs=1),
-    "ragged splits": Call(2, 128, 1000, programs=20, lag=False),
+    "ragged splits": Call(2, 128, 1000, programs=20, lag=0),
     "many splits": Call(1, 128, 8000),
     "one split": Call(3, 128, 1500, programs=1),
     "large scores": Call(1, 128, 1000, size=12.0),

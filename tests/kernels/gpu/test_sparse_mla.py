@@ -27,7 +27,7 @@ class Call(NamedTuple):
     first: int = 0
     kv_heads: int = 1
     batch: int = 1
-    lag: bool = True
+    lag: int = 2
     dtype: str = "bfloat16"
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
@@ -38,11 +38,11 @@ class Call(NamedTuple):
 CALLS = {
     "one token": Call(5, 1, 1, 1, least=0),
     "some hidden": Call(16, 130, 40, 200, first=100),
-    "most hidden": Call(16, 200, 9, 300, first=5, lag=False),
+    "most hidden": Call(16, 200, 9, 300, first=5, lag=1),
     "nothing visible": Call(16, 100, 2, 300, first=5, least=20),
     "more heads than a tile": Call(70, 64, 20, 90, first=90),
     "groups": Call(12, 65, 20, 130, first=60, kv_heads=3),
-    "large groups": Call(256, 70, 9, 130, first=80, kv_heads=2, lag=False),
+    "large groups": Call(256, 70, 9, 130, first=80, kv_heads=2, lag=0),
     "samples": Call(128, 512, 9, 700, first=699, batch=2),
     "many blocks": Call(128, 2048, 3, 3000, first=2000),
     "large scores": Call(64, 300, 20, 350, first=349, size=12.0),
