@@ -48,6 +48,11 @@ class Backward(NamedTuple):
     ahead: bool = False
 
 
+def few(sizes: launch.Sizes) -> bool:
+    """Return whether blocks of 128 keys leave much of a large GPU without work."""
+    return sizes.batch * sizes.kv_heads * -(-sizes.seq_kv // 128) < 132
+
+
 def place(i: Any, j: Any, block_q: int, dim: int, computing: int) -> Any:
     """Return where dq[i, j] of a tile stands in memory.
 
@@ -585,7 +590,8 @@ def backward(
         raise ValueError(f"lse is {list(lse.shape)}: `forward` makes [B, H, Sq] of float32")
     if tiling is None:
         device = launch.device_name(q.device.index)
-        tiling = launch.tuned("gqa_backward", device, Backward(), dim=sizes.dim, causal=causal)
+        key = {"dim": sizes.dim, "causal": causal, "few": few(sizes)}
+        tiling = launch.tuned("gqa_backward", device, Backward(), **key)
     return _backward(sizes, causal, layout, tiling, (q, k, v, out, lse, do))
 
 

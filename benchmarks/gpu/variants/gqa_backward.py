@@ -43,7 +43,8 @@ class Shape(NamedTuple):
 
     @property
     def key(self) -> dict[str, Any]:
-        return {"dim": self.dim, "causal": self.causal}
+        few = self.batch * self.kv_heads * -(-self.seq // 128) < 132
+        return {"dim": self.dim, "causal": self.causal, "few": few}
 
 
 SHAPES = (
@@ -71,13 +72,14 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    """Yield tilings without spills: more queries, or scores made ahead, fit head size 64 alone."""
-    cuts: list[dict[str, Any]] = [{"block_q": 64, "ahead": False}]
+    """Yield tilings without spills: all but the first need registers that head size 128 has not."""
+    cuts = [(64, 128, False)]
     if shape.dim == 64:
-        cuts += [{"block_q": 64, "ahead": True}, {"block_q": 128, "ahead": False}]
-    for cut in cuts:
-        for stages, group in ((2, 1), (2, 8), (3 if shape.dim == 64 else 2, 32)):
-            yield {**cut, "block_kv": 128, "stages": stages, "head_group": group}
+        cuts += [(64, 128, True), (128, 128, False), (64, 64, True)]
+    for block_q, block_kv, ahead in cuts:
+        for stages, group in ((2, 1), (2, 8), (3 if shape.dim == 64 else 2, 4)):
+            cut = {"block_q": block_q, "block_kv": block_kv, "stages": stages}
+            yield {**cut, "head_group": group, "ahead": ahead}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

@@ -34,6 +34,7 @@ TILINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "ahead": {"ahead": True, "stages": 3, "head_group": 2},
     "128 queries": {"block_q": 128},
+    "64 keys": {"block_kv": 64},
 }
 """The others fit head size 64 alone."""
 PAIRS = [

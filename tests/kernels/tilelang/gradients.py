@@ -143,8 +143,8 @@ _MASKED = (*_SIZES, "kv_heads", "causal")
 _ARGUMENTS = {
     "forward_lse": _MASKED,
     "backward_rows": _SIZES,
-    "backward": (*_MASKED, "block_q", "stages", "head_group", "ahead"),
-    "backward_round": (*_SIZES, "block_q"),
+    "backward": (*_MASKED, "block_q", "block_kv", "stages", "head_group", "ahead"),
+    "backward_round": (*_SIZES, "block_q", "block_kv"),
 }
 
 

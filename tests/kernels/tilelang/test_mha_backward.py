@@ -20,6 +20,7 @@ CASES = {
     "ragged, not causal": Case(1, 2, 2, 130, 150, 128, causal=False, layout="BSHD"),
     "more queries": Case(1, 1, 1, 200, 90, 64, causal=False),
     "128 queries": Case(1, 1, 1, 257, 257, 64, causal=True, tiling=(("block_q", 128),)),
+    "64 keys": Case(1, 1, 1, 100, 170, 64, causal=True, tiling=(("block_kv", 64),)),
     "ahead": Case(
         1, 2, 2, 300, 300, 64, causal=True,
         tiling=(("ahead", True), ("stages", 3), ("head_group", 2)),

@@ -51,7 +51,7 @@ def ran(step: str) -> dict[str, Any]:
     for name in names:
         case = CASES[name]
         sizes = dict(zip(("seq_q", "seq_kv", "dim"), case["sizes"], strict=True))
-        options = {n: case[n] for n in ("dtype", "causal") if n in case}
+        options: dict[str, Any] = {n: case[n] for n in ("dtype", "causal") if n in case}
         runs.append(Run({"batch": 1, "heads": 2, **sizes, **options}, tensors(name)))
     found = outputs(f"{LADDER}{step}.py", f"{step}_forward", runs)
     return {name: first for name, (first, *_) in zip(names, found, strict=True)}
