@@ -10,7 +10,7 @@ import typer
 from srcmap import i18n
 from srcmap.catalogue import load_catalogue
 from srcmap.commands.options import Lang, Pin, Repo  # noqa: TC001 - typer evaluates them
-from srcmap.commands.pinned import PlainFormat, PlainFormatOption
+from srcmap.commands.pinned import PlainFormat, PlainFormatOption, tell
 from srcmap.commands.running import (
     EngineName,
     EngineOption,
@@ -23,6 +23,7 @@ from srcmap.commands.running import (
     failure_line,
     finding_line,
     limits,
+    reason_text,
     target_of,
     worst,
 )
@@ -120,6 +121,8 @@ def run(
         emit(document("srcmap-run", {**facts, "outcomes": outcomes}))
     else:
         emit("\n".join(line for o in outcomes for line in _lines(o, meant, lang)))
+        if any(o.compared for o in outcomes):
+            tell(_counts(outcomes, lang))
     return worst(outcomes)
 
 
@@ -148,13 +151,19 @@ def _parts(word: str) -> list[str]:
     return [*parts, word[start:]]
 
 
+def _counts(outcomes: Sequence[Outcome], lang: str) -> str:
+    states = [outcome.state for outcome in outcomes]
+    facts = {"passed": states.count("passed"), "diverges": states.count("diverges")}
+    return i18n.text("run.counts", lang, total=len(states), **facts)
+
+
 def _lines(outcome: Outcome, target: Target, lang: str) -> list[str]:
     state = i18n.text(f"run.state.{outcome.state}", lang)
-    head = f"{target.path}  {outcome.name}  {state}  {outcome.seconds:.2f} s"
-    lines = [head]
+    words = (target.path, outcome.name, state, f"{outcome.seconds:.2f} s")
+    lines = ["  ".join(word for word in words if word)]
     if outcome.reason:
         key = "run.guessed" if outcome.state == "ran" else "run.because"
-        lines.append("  " + i18n.text(key, lang, reason=outcome.reason))
+        lines.append("  " + i18n.text(key, lang, reason=reason_text(outcome.reason, lang)))
     lines += [f"  {array_line(a, lang)}" for a in (*outcome.inputs, *outcome.outputs)]
     lines += [f"  {comparison_line(c, lang)}" for c in outcome.compared]
     lines += [f"  {comparison_line(c, lang, 'run.theirs')}" for c in outcome.theirs]

@@ -141,6 +141,11 @@ def _of_variant(
 # -- words ---------------------------------------------------------------------------------------
 
 
+def reason_text(reason: str, lang: str, **facts: str) -> str:
+    """Return a reason in words: some are keys of the texts, others words of an engine."""
+    return i18n.text(reason, lang, **facts) if i18n.known(reason, lang) else reason
+
+
 def number(value: float | None) -> str:
     """Return a number as people read it; `nan` for one that is not there."""
     if value is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
+from msgspec import structs
 
 from srcmap import i18n
 from srcmap.catalogue import load_catalogue
@@ -122,6 +123,10 @@ def run(
     if outcome.failure is not None or not outcome.trace:
         why = failure_line(outcome.failure, lang) if outcome.failure else ""
         raise SrcmapError(why or i18n.text("trace.nothing", lang), slug="trace")
+    if _lacks_row(outcome):
+        first, last = outcome.trace["rows"]
+        message = i18n.text("run.no-row", lang, row=row, first=first, last=last)
+        raise UsageError(message, slug="usage")
     entries = _entries(meant, project)
     url = _url(meant, locks)
     page = page_of(meant, outcome, entries, url)
@@ -147,6 +152,9 @@ def _traced(
     }
     job = Job(kind="trace", row=row, **common, extra={"part": check or "", "first": True})  # type: ignore[arg-type]
     outcomes = run_jobs([job], allowed)
+    if check is None and outcomes and _lacks_row(outcomes[0]):
+        rest = run_jobs([structs.replace(job, extra={})], allowed)
+        outcomes = [o for o in rest if o.trace and not _lacks_row(o)] or [_widest(rest)]
     if not outcomes:
         known = [o.name for o in run_jobs([Job(kind="check", **common)], allowed)]  # type: ignore[arg-type]
         message = i18n.text(
@@ -154,6 +162,15 @@ def _traced(
         )
         raise UsageError(message, slug="usage")
     return outcomes[0]
+
+
+def _lacks_row(outcome: Outcome) -> bool:
+    return bool(outcome.trace and outcome.trace.get("missing"))
+
+
+def _widest(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the one with most rows, of those that lack the row that is asked for."""
+    return max(outcomes, key=lambda o: o.trace["rows"][1] if o.trace else -1)
 
 
 def _entries(meant: Target, project: Path | None) -> list[Entry]:

@@ -25,10 +25,10 @@ from srcmap.commands.running import (
     finding_line,
     limits,
     number,
+    reason_text,
 )
 from srcmap.errors import SrcmapError
 from srcmap.lock import find_project, known_locks
-from srcmap.model import Note
 from srcmap.render.as_json import document
 from srcmap.render.as_junit import junit
 from srcmap.render.console import console_for, emit
@@ -125,6 +125,7 @@ def run(
     """Run the diff test, or show what is kept of it; 1 when something fails, 3 when nothing ran."""
     started = time.monotonic()
     found = _stored(asked) if stored else _tested(asked)
+    stale = [r for r in found if stored and _is_stale(r, asked)]
     if not stored:
         if asked.project is None:
             tell(i18n.text("verify.not-kept", asked.lang))
@@ -136,9 +137,13 @@ def run(
         emit(document("srcmap-verify", {"results": found}))
     else:
         seconds = time.monotonic() - started
-        emit("\n".join(_table(found, details, asked.lang)))
-        tell(_counts(found, seconds, asked.lang))
-    states = {r.state for r in found}
+        emit("\n".join(_table(found, details, asked.lang, stale)))
+        fresh = [r for r in found if r not in stale]
+        if fresh:
+            tell(_counts(fresh, seconds, asked.lang))
+        if stale:
+            tell(i18n.text("verify.stale", asked.lang, count=len(stale)))
+    states = {r.state for r in found if r not in stale}
     return 1 if "failed" in states else 0 if states & {"passed", "diverges"} else 3
 
 
@@ -179,13 +184,33 @@ def _stored(asked: Asked) -> list[Result]:
     return found
 
 
+def _is_stale(result: Result, asked: _Asked) -> bool:
+    """Whether upstream's file, ours, the case or the engine has changed since."""
+    from srcmap.checkout import find_checkout
+    from srcmap.checkout.nouns import blob_id
+    from srcmap.verify import kept as digests
+
+    if not result.upstream:
+        return False
+    for lock, pin in asked.pins:
+        if (lock.name, pin.version) == (result.repo, result.pin):
+            checkout = find_checkout(lock, pin, asked.project)
+            path = Path(checkout.root) / result.path if checkout is not None else None
+            blob = blob_id(path.read_bytes()) if path is not None and path.is_file() else ""
+            folders = digests.our_folders(asked.project, result.ours_variants)
+            return digests.is_stale(result, blob, digests.ours_digest(folders))
+    return False
+
+
 # -- text ----------------------------------------------------------------------------------------
 
 
-def _table(found: Sequence[Result], details: bool, lang: str) -> list[str]:
+def _table(
+    found: Sequence[Result], details: bool, lang: str, stale: Sequence[Result] = ()
+) -> list[str]:
     names = ("file", "engine", "state", "error", "budget", "why")
     rows = [[i18n.text(f"verify.column.{name}", lang) for name in names]]
-    rows += [_row(result, lang) for result in found]
+    rows += [_row(result, lang, "stale" if result in stale else "") for result in found]
     width = console_for(sys.stdout, lang).width
     lines = list(columns(rows, width, indent=""))
     if not details:
@@ -193,17 +218,15 @@ def _table(found: Sequence[Result], details: bool, lang: str) -> list[str]:
     return lines + [line for result in found for line in _details(result, lang)]
 
 
-def _row(result: Result, lang: str) -> list[str]:
+def _row(result: Result, lang: str, state: str = "") -> list[str]:
     errors = [c.error for c in result.checks if c.compared]
     ratios = [c.ratio for c in result.checks if c.compared]
-    reason = result.reason
-    if reason.startswith("run.") and i18n.known(reason, lang):
-        args = {"path": result.path, "pin": f"{result.repo}@{result.pin}"}
-        reason = i18n.say(Note(reason, args), lang)
+    facts = {"path": result.path, "pin": f"{result.repo}@{result.pin}"}
+    reason = reason_text(result.reason, lang, **facts)
     return [
         f"{result.repo}@{result.pin}:{result.path}",
         result.engine,
-        i18n.text(f"run.state.{result.state}", lang),
+        i18n.text(f"run.state.{state or result.state}", lang),
         number(_most(errors)) if errors else "",
         number(_most(ratios)) if ratios else "",
         reason,
@@ -220,7 +243,8 @@ def _details(result: Result, lang: str) -> list[str]:
     lines = ["", f"{result.path}"]
     for check in result.checks:
         state = i18n.text(f"run.state.{check.state}", lang)
-        lines.append(f"  {check.name}  {state}  {check.seconds:.2f} s  {check.reason}".rstrip())
+        why = reason_text(check.reason, lang)
+        lines.append(f"  {check.name}  {state}  {check.seconds:.2f} s  {why}".rstrip())
         lines += [f"    {line}" for line in _said(check, lang)]
     return lines
 
@@ -253,7 +277,7 @@ def _write_junit(path: Path, found: Sequence[Result], lang: str) -> None:
 
 def _finding(result: Result, check: Checked, lang: str) -> Finding:
     level: Any = {"failed": "error", "untested": "skipped"}.get(check.state, "ok")
-    said = "\n".join([check.reason, *_said(check, lang)]).strip()
+    said = "\n".join([reason_text(check.reason, lang), *_said(check, lang)]).strip()
     return Finding(
         rule=f"verify/{check.state}",
         level=level,

@@ -43,7 +43,7 @@ def require(engine: str) -> None:
     if missing:
         extra = "run" if engine == "interpreter" else "tilelang"
         raise EngineError(
-            f"the engine {engine} needs {', '.join(missing)}, which is not installed",
+            f"the engine {engine} needs what is not installed here: {', '.join(missing)}",
             slug="engine",
             hint=f"pip install 'tile-srcmap[{extra}]'",
         )

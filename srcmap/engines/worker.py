@@ -115,6 +115,7 @@ def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outco
     compared = compare_all(check, outputs)
     good = all(c.bad == 0 for c in compared)
     state, reason = _state(check, good)
+    labels = _labels(host, check.run, len(outputs))
     theirs, missing = _theirs(job, module, check)
     ours = compare(job, check)
     if state == "passed" and ours.wrong:
@@ -125,8 +126,8 @@ def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outco
         state=state,
         reason=reason,
         seconds=seconds,
-        inputs=tuple(summary(f"input {n}", x) for n, x in enumerate(check.run.inputs)),
-        outputs=tuple(summary(f"output {n}", x) for n, x in enumerate(outputs)),
+        inputs=tuple(map(summary, labels[0], check.run.inputs)),
+        outputs=tuple(map(summary, labels[1], outputs)),
         compared=compared,
         theirs=theirs,
         theirs_missing=missing,
@@ -137,30 +138,45 @@ def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outco
     )
 
 
+def _labels(host: Any, run: Any, count: int) -> tuple[list[str], list[str]]:
+    """Return how inputs and outputs are called: as the kernel calls them, if that is known."""
+    taken, given = host.names() if hasattr(host, "names") else ([], [])
+    inputs = [taken[n] if n < len(taken) else f"input {n}" for n in range(len(run.inputs))]
+    made = [inputs[place] for place in run.filled] or given
+    made = [made[place] for place in run.only if place < len(made)] or made
+    named = made if len(made) == count and run.finish is None else [""] * count
+    return inputs, [f"output {n} {name}".strip() for n, name in enumerate(named)]
+
+
 def _state(check: Any, good: bool) -> tuple[Any, str]:
     if not check.diverges:
         return ("passed" if good else "failed"), ""
     if good:
-        return "failed", f"declared to diverge, and does not: {check.diverges}"
+        return "failed", "run.no-divergence"
     return "diverges", check.diverges
 
 
 def _theirs(job: Job, module: Any, check: Any) -> tuple[Any, str]:
     """Run upstream's own reference, when that is asked for and can be done."""
-    from importlib.util import find_spec
-
     from srcmap.engines.cases.checks import execute_theirs
     from srcmap.engines.cases.judging import compare_all
 
     if not job.theirs or check.theirs is None:
         return (), ""
-    if find_spec("torch") is None:
+    if not _is_installed("torch"):
         return (), "needs torch"
     try:
         outputs = execute_theirs(module, check.theirs)
     except Exception as error:  # noqa: BLE001 - foreign code
         return (), f"{type(error).__name__}: {error}".splitlines()[0][:200]
     return compare_all(check._replace(want=check.want[: len(outputs)]), outputs), ""
+
+
+def _is_installed(name: str) -> bool:
+    """Whether a library is here, and not only a stand-in for it."""
+    from importlib.machinery import PathFinder
+
+    return PathFinder.find_spec(name) is not None
 
 
 def failure_of(error: BaseException, job: Job) -> Failure:

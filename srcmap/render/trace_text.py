@@ -23,7 +23,8 @@ def trace_text(page: TracePage, step: int, console: Console) -> str:
         row=page.row,
         block=", ".join(map(str, page.block)),
         step=label,
-        steps=page.steps[-1] if page.steps else "-",
+        first=page.steps[0] if page.steps else "-",
+        last=page.steps[-1] if page.steps else "-",
     )
     shown: dict[int, list[Value]] = {}
     for value in page.at(step):

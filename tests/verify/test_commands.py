@@ -118,7 +118,7 @@ def page() -> TracePage:
 
 def test_a_trace_as_text_has_values_beside_lines() -> None:
     text = trace_text(page(), 1, Console(lang="en"))
-    assert "row 3, block (0, 1), iteration 5 of 6" in text
+    assert "row 3, block (0, 1), iteration 5 (of 4 to 6)" in text
     assert "    3      m[i] = T.max(m[i], p[i])\n       = m: 10  [row-max]" in text
     assert "out" not in text.split("copy(o, out)")[1].split("over the")[0].replace("copy", "")
     assert text.endswith("4  0\n5  10\n6  20")
@@ -260,6 +260,41 @@ class TestOnAPin:
         assert trace["steps"] == ["2", "3"]
         assert run([*argv, "--format", "html", "--output", "sink.html"]) == 0
         assert '<input id="step"' in (project / "sink.html").read_text(encoding="utf-8")
+
+    @pytest.mark.usefixtures("project")
+    def test_a_row_that_the_first_check_lacks_is_looked_for(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["trace", "sink", "--row", "200", "--lang", "en"]) == 0
+        assert "row 200" in capsys.readouterr().out
+        assert run(["trace", "sink", "--row", "9999", "--lang", "en"]) == 2
+        assert "no check has it; the rows are 0 to 255" in capsys.readouterr().err
+
+    @pytest.mark.usefixtures("project")
+    def test_tensors_are_called_as_the_kernel_calls_them(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["run", "sink", "--lang", "en"]) == 0
+        said = capsys.readouterr()
+        assert "  Sinks  float16[2]" in said.out
+        assert "  output 0 Output  float16[1, 2, 128, 64]" in said.out
+        assert "checks passed" in said.err
+
+    def test_what_is_kept_may_be_stale(
+        self, project: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        argv = ["verify", "mha-bhsd", "--repo", "tilelang", "--lang", "en"]
+        assert run([*argv, "--no-theirs"]) == 0
+        capsys.readouterr()
+        results = project / ".srcmap" / "results" / "verify.json"
+        kept = json.loads(results.read_text(encoding="utf-8"))
+        for result in kept["results"]:
+            result["method"] = "another"
+        results.write_text(json.dumps(kept), encoding="utf-8")
+        assert run([*argv, "--kept"]) == 3
+        said = capsys.readouterr()
+        assert " stale " in said.out
+        assert "1 results are stale" in said.err
 
     @pytest.mark.usefixtures("project")
     def test_trace_follows_the_definition(self, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,7 +97,7 @@ class Check(NamedTuple):
     """The narrowest type on the way, if it is not that one."""
     theirs: Theirs | None = None
     diverges: str = ""
-    """Why upstream's kernel differs here from what is meant; then it must differ."""
+    """Why upstream's kernel differs here from what is meant (a key of the texts); then it must."""
     exact: bool = False
     """Indices and masks: compared bit by bit."""
     left_out: bool = False

@@ -85,7 +85,7 @@ def nsa_decode(rng: Rng) -> Iterator[Check]:
             named={"dim": d, "block_size": size, "groups": groups, "selected_blocks": chosen},
         ),
         (moved(want, 0, 2, 1, 3),),
-        diverges="the accumulator is not rescaled when a later block has a larger score",
+        diverges="run.differs.no-rescale",
     )
 
 

@@ -495,9 +495,7 @@ def _parts(b: int, h: int, splits: int, d: int) -> tuple[Any, Any]:
     )
 
 
-_EMPTY_SPLIT = (
-    "a split without blocks hands on lse = 0, and the combination adds it as if it were a sum of 1"
-)
+_EMPTY_SPLIT = "run.differs.empty-split"
 
 
 def _steep_backwards(q: Any, k: Any) -> tuple[Any, Any]:
@@ -917,7 +915,7 @@ def mha_inference(rng: Rng) -> Iterator[Check]:
     yield leaving_out(check, 2, np.s_[:, np.arange(sk) % (sk // 4) >= sq], np.s_[:])
 
 
-_PER_SPLIT = "the causal branch hides keys by their place in the split, as its TODO says"
+_PER_SPLIT = "run.differs.causal-split"
 
 
 @case("decode-gqa", path="examples/flash_decoding/example_gqa_decode.py")
@@ -948,11 +946,9 @@ def gqa_decode(rng: Rng) -> Iterator[Check]:
         )
 
 
-_RAW_SINK = "the sink is added to the denominator as it is, not as exp(sink - maximum)"
-_MAX_FORGOTTEN = (
-    "the maximum of earlier blocks is not kept: where a later block's is far smaller, the "
-    "rescaling overflows"
-)
+# Keys of the sentences that say how upstream differs.
+_RAW_SINK = "run.differs.raw-sink"
+_MAX_FORGOTTEN = "run.differs.maximum-forgotten"
 
 
 @case("decode-gqa-varlen", path="examples/flash_decoding/example_gqa_decode_varlen_logits.py")

@@ -31,6 +31,7 @@ def begin(job: Job) -> None:
     """Forget the findings of the last check."""
     options.findings = Findings(options.findings.sources)
     options.watcher = None
+    options.names = ([], [])
     options.waits = {} if job.extra.get("waits") else None
     if job.kind == "trace":
         from srcmap.engines.interpreter.tracing import Watcher
@@ -56,8 +57,14 @@ def execute(module: Any, run: Any, runner: Callable[[Any, Any], Any]) -> Any:
         return runner(module, run)
     outputs = runner(module, run)
     watcher.choose()
-    runner(module, run)
+    if not watcher.missing:
+        runner(module, run)
     return outputs
+
+
+def names() -> tuple[list[str], list[str]]:
+    """Return what the kernel calls its inputs and outputs."""
+    return options.names
 
 
 def findings(job: Job) -> Iterator[Found]:

@@ -50,6 +50,8 @@ class Options:
         self.block_limit: int | None = None
         self.backwards = False
         """Whether the last block of the grid runs first."""
+        self.names: tuple[list[str], list[str]] = ([], [])
+        """What the last kernel that was called takes, and what it returns."""
         self.waits: dict[str, bool] | None = None
         """Lines that wait for barriers, and whether that ever ordered anything; if asked for."""
 
@@ -170,6 +172,8 @@ class Kernel:
         if len(args) + len(named) == len(self.parameters):
             given, made = list(range(len(self.parameters))), set()
         values = self._by_position(given, args, named)
+        names = [name for name, _ in self.parameters]
+        options.names = ([names[i] for i in given], [names[i] for i in self.outputs if i in made])
         back = _Back(values.values())
         buffers = self._bound(values)
         run_program(self.prim_func, buffers)
@@ -474,6 +478,7 @@ class JIT:
         pending = _Pending.current = _Pending()
         bound = self.signature.bind(*args, **named)
         bound.apply_defaults()
+        options.names = (list(bound.arguments), [])
         try:
             result = source.ready()(*bound.args, **bound.kwargs)
         finally:

@@ -30,6 +30,9 @@ class Watcher:
         self.findings = findings
         self.written: dict[tuple[int, ...], list[tuple[str, int, int, int]]] = {}
         """Block -> output, dimension, first and last row of what it stores there."""
+        self.rows_of_output = 0
+        self.missing = False
+        """Whether no block stores the row that is asked for."""
         self.chosen: tuple[int, ...] | None = None
         self.recording = False
         self.first = 0
@@ -58,6 +61,8 @@ class Watcher:
         # The rows are the first dimension that moves; in a single row it is the one before.
         axis = long[0] if len(long) > 1 else max((long[0] if long else 1) - 1, 0)
         first, last = spans[axis] if spans else (0, 1)
+        size = buffer.data.shape[axis] if spans else 1
+        self.rows_of_output = max(self.rows_of_output, min(last, size))
         block = here.run.block.index
         self.written.setdefault(block, []).append((buffer.name, axis, first, last))
 
@@ -74,9 +79,7 @@ class Watcher:
                 self.chosen, self.first, self.rows = block, first, last - first
                 break
         else:
-            if found:
-                self.chosen, self.first, last = found[0]
-                self.rows, self.row = last - self.first, self.first
+            self.missing = bool(found)
         self.recording = True
 
     def _candidates(self) -> list[tuple[tuple[int, ...], int, int]]:
@@ -110,6 +113,8 @@ class Watcher:
 
     def record(self) -> dict[str, Any]:
         """Return everything, as plain data."""
+        if self.missing:
+            return {"row": self.row, "missing": True, "rows": [0, self.rows_of_output - 1]}
         return {
             "row": self.row,
             "block": list(self.chosen or ()),
