@@ -177,5 +177,10 @@ def step(
 
 
 def like_upstream(run: Any) -> tuple[NDArray[Any], ...]:
-    """Return what upstream's kernel returns: `run.args` are its sizes, `run.inputs` its tensors."""
+    """Return what upstream's kernel returns: `run.args` are its sizes, `run.inputs` its tensors.
+
+    NotImplementedError for the gradients.
+    """
+    if len(run.inputs) != 4:
+        raise NotImplementedError("the forward pass alone")
     return (attention(*run.inputs, window_size=run.args[5]),)

@@ -355,7 +355,12 @@ def _compiled(
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:
-    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
+    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`.
+
+    NotImplementedError for the gradients.
+    """
+    if len(run.inputs) != 4:
+        raise NotImplementedError("the forward pass alone")
     q, k, _, _ = run.inputs
     batch, heads, seq_q, dim = q.shape
     kind = str(q.dtype)

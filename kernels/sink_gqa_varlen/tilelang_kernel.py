@@ -373,3 +373,13 @@ def _compiled(
         launch.divisor(tiling.head_group, heads),
         tiling.turns,
     )
+
+
+def like_upstream(run: Any) -> tuple[Any, ...]:
+    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
+    q, k = run.inputs[:2]
+    _, heads, dim = q.shape
+    causal, size = run.args[6:8]
+    kind = str(q.dtype)
+    made = sink_gqa_varlen_forward(heads, k.shape[1], dim, causal, size, kind, turns=True)
+    return (made(*run.inputs),)
