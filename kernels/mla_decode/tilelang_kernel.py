@@ -438,3 +438,17 @@ def _compiled(
     lag: int,
 ) -> Any:
     return mla_decode_forward(batch, heads, seq_kv, splits, scale, dtype, lag=lag)
+
+
+def like_upstream(run: Any) -> tuple[Any, ...]:
+    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`.
+
+    NotImplementedError for head sizes other than DeepSeek's.
+    """
+    q, q_pe, kv, _ = run.inputs
+    batch, heads, dim = q.shape
+    if (dim, q_pe.shape[2]) != (DIM, PE_DIM):
+        raise NotImplementedError(f"head sizes {DIM} and {PE_DIM} alone")
+    splits, scale = run.args[8:10]
+    made = mla_decode_forward(batch, heads, kv.shape[1], splits, scale, str(q.dtype))
+    return (made(*run.inputs),)

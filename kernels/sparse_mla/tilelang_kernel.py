@@ -461,3 +461,18 @@ def _compiled(
     heads: int, kv_heads: int, topk: int, scale: "float | None", dtype: str, lag: int
 ) -> Any:
     return sparse_mla_forward(heads, kv_heads, topk, scale, dtype, lag=lag)
+
+
+def like_upstream(run: Any) -> tuple[Any, ...]:
+    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`.
+
+    NotImplementedError for head sizes other than DeepSeek's.
+    """
+    q, kv, indices, *rest = run.inputs
+    dim, scale = run.named["dim"], run.named.get("sm_scale")
+    if (dim, q.shape[3] - dim) != (DIM, TAIL_DIM):
+        raise NotImplementedError(f"head sizes {DIM} and {TAIL_DIM} alone")
+    kind = str(q.dtype)
+    made = sparse_mla_forward(q.shape[2], kv.shape[2], indices.shape[3], scale, kind)
+    output, lse = made(q, kv, indices, int(rest[0][0]) if rest else 0)
+    return (output,) if run.only == (0,) else (output, lse)
