@@ -225,6 +225,7 @@ def sparse_mla(rng: Rng) -> Iterator[Check]:
         (1, 20, 128, 16, 64, 32, 64, 1.0),
         (2, 9, 256, 32, 128, 64, 128, 1.0),
         (1, 256, 256, 16, 64, 32, 192, HUGE),
+        (1, 6, 256, 64, 512, 64, 128, 1.0),
     ]:
         q = normal(rng, b, s, h, d + tail, kind=BRAIN)
         kv = normal(rng, b, sk, 1, d + tail, kind=BRAIN, scale=0.5)

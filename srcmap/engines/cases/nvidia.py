@@ -643,6 +643,8 @@ def mla_decode(rng: Rng) -> Iterator[Check]:
         (2, 64, 256, 64, 32, 4, 1.0),
         (1, 64, 256, 64, 32, 1, HUGE),
         (1, 64, 512, 64, 32, 2, HUGE),
+        (1, 64, 320, 512, 64, 1, 1.0),
+        (1, 128, 384, 512, 64, 2, 1.0),
     ]:
         x = _steep(_mla_inputs(rng, b, h, s, d, pe), size)
         if size == HUGE:
