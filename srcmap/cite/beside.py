@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.compare import norm
 from srcmap.cite.glue import BEHIND, GLUE, JOIN, NOT, TOGETHER
+from srcmap.cite.placing import Placing
 from srcmap.cite.words import is_path, telling
 from srcmap.model import Lines
 
@@ -67,6 +68,7 @@ class Besides:
 
     def __init__(self, spots: Spots) -> None:
         self._spots, self._text = spots, spots.text
+        self._placing = Placing(spots)
 
     def of(self, citation: Citation, spot: Spot) -> Beside | None:
         """Give what is named right before a citation, else right behind it."""
@@ -78,6 +80,8 @@ class Besides:
         low = max(self._spots.edge_before(group[0][0]), spot.sentence[0], group[0][0] - 500)
         found = self._code(low, group[0][0]) or self._bare(low, group[0][0], spot)
         if found and not self._spots.is_ahead(found.at[1], group[0][0], group[-1][1]):
+            if not self._placing.before(*found.at, group[0][0], group[-1][1]):
+                return found._replace(sure=False)
             return found if found.prose else self._shared(found, group, index)
         if len(group) > 1 or (not found and telling(self._text[low : group[0][0]])):
             return None

@@ -67,7 +67,7 @@ class Comparing:
         row = by_rows(path, text, lines, evidence.rows)
         if row is not None:
             return row
-        found = by_names(path, text, lines, evidence.names, evidence.framed)
+        found = by_names(path, text, lines, evidence.names, evidence.placed)
         if found is None or not found.agrees:
             wide = by_names(path, text, lines, evidence.sentence_names)
             found = wide if wide and wide.agrees and not (found and is_sure(found)) else found
@@ -129,6 +129,10 @@ def _is_part(lines: Lines, extent: Extent) -> bool:
 
 
 def _is_edge(lines: Lines, extent: Extent, edge: str) -> bool:
-    """Whether one line is cited for where a concept begins or ends, and it does so there."""
-    at = getattr(extent.lines, edge, None) if edge else None
+    """Whether one line is cited for where a concept begins or ends, and it does so there.
+
+    A kernel or a scope is at the line of its header, too.
+    """
+    large = extent.lines.last - extent.lines.first >= _LARGE
+    at = getattr(extent.lines, edge or ("first" if large else ""), None)
     return at is not None and lines == Lines(at, at)

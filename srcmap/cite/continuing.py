@@ -50,6 +50,9 @@ class Continuing:
         if mention.joined or _IN_ITS_BRACKETS.match(nearest):
             return [near[-1]]
         block = self._page.block_at(mention.first)
+        column = self._column(mention, block)
+        if column is not None:
+            return [column]
         here = [k for k in near if k.block == block]
         if not here:
             last = near[-1].block
@@ -73,7 +76,27 @@ class Continuing:
         index = self._page.block_at(mention.first)
         if not self._page.blocks or self._page.blocks[index].kind != "row" or mention.same:
             return False
+        if self._text[mention.first] in ":：" or self._column(mention, index):
+            return False
         return not any(known.block == index for known in self._named.files)
+
+    def _column(self, mention: Mention, index: int) -> Known | None:
+        """Give the file that the column of a table row is about, named in a row above."""
+        blocks = self._page.blocks
+        if not blocks or blocks[index].kind != "row":
+            return None
+        if any(known.block == index for known in self._named.files):
+            return None
+        column = self._text.count("|", blocks[index].first, mention.first)
+        first = index
+        while first > 0 and blocks[first - 1].kind == "row":
+            first -= 1
+        for known in reversed(self._named.files):
+            if known.block < first:
+                return None
+            if self._text.count("|", blocks[known.block].first, known.at) == column:
+                return known
+        return None
 
     def _names_no_file(self, mention: Mention) -> bool:
         """Whether the words around say that lines of something else are meant."""

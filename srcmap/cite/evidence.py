@@ -112,9 +112,9 @@ class Evidence:
         return self._reading.naming.all_names(self._spot.sentence)
 
     @cached_property
-    def framed(self) -> frozenset[str]:
-        """Names that the clause is not about: enough to agree, and not to disagree."""
-        return self._reading.naming.framed(self._spot.before)
+    def placed(self) -> frozenset[str]:
+        """Names whose place it gives: the others can agree, and not disagree."""
+        return self._reading.naming.placed(self._spot)
 
     @cached_property
     def words(self) -> tuple[str, ...]:

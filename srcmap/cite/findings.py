@@ -63,8 +63,12 @@ def _tells(quote: Quote, places: Sequence[object]) -> bool:
 
 def is_exact(text: FileText, lines: Lines, quotes: Sequence[Quote]) -> bool:
     """Whether the code shown beside a citation is just what stands on its lines."""
-    near = (q for q in quotes if q.near and not q.prose)
-    return any(place.overlap(lines) >= 0.9 for q in near for _, place in _places(text, q))
+    near = [q for q in quotes if q.near]
+    return any(
+        place.overlap(lines) >= (0.5 if q.prose else 0.9)
+        for q in near
+        for _, place in _places(text, q)
+    )
 
 
 def is_sure(finding: Finding) -> bool:
@@ -134,7 +138,7 @@ def is_telling(name: str) -> bool:
 
 def by_names(
     path: str, text: FileText, lines: Lines, names: Sequence[str],
-    framed: frozenset[str] = frozenset(),
+    placed: frozenset[str] | None = None,
 ) -> Finding | None:  # fmt: skip
     """Look for names of the sentence: defined about these lines, on them, or elsewhere."""
     hit: str | None = None
@@ -154,7 +158,7 @@ def by_names(
             return Finding(False, reason, (right,))
         if any(lines.first <= n <= lines.last for n in numbers):
             hit = hit or name
-        elif name in framed:
+        elif placed is not None and name not in placed:
             continue
         elif extents:
             defined.extend((name, extent) for extent in extents)

@@ -353,7 +353,9 @@ class Reader:
                 begin, end = path.span()
                 while end > begin and text[end - 1] in _TRAILING:
                     end -= 1
-                closes = of.re is not _IN_BRACKETS or re.match(r"[`*}]*\s?[)）]", text[end : end + 6])
+                closes = of.re is not _IN_BRACKETS or re.match(
+                    r"[`*}]*\s?[)）]", text[end : end + 6]
+                )
                 if of.re is _OF_AHEAD or (closes and re.search(r"\d", of[0])):
                     return Mention("lines", first, last, (begin, end), ranges, region=region)
                 if closes and not _after_same(text, start):

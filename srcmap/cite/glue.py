@@ -73,17 +73,30 @@ NOT = re.compile(
     r"\s?\Z"
 )
 """What is named behind these is not meant."""
+_IS = (
+    "is are does has holds contains computes performs implements shows gives handles covers updates"
+    " applies for lies sits stands comes produces builds makes writes sets"
+)
+_WIDE_IS = (
+    "负责 完成 做 做了 实现 实现了 计算 算 处理 是 为 给出 执行 进行 更新 对应 属于 包含 讲的是 的 写的是 算的是"
+    " 做的是 得到 产生 写出"
+)
 SAYS = re.compile(
-    r"[\s`*}\\)\]]*(?:[:：—–(（\[|→=-]+\s*|[,，]?\s?(?:that is|i\.e\.|namely|which (?:is|does|holds|computes)|也就是|即|就是)[,，]?\s?)?"
-    r"(?:\s?(?:is|are|does|has|holds|contains|computes|performs|implements|shows|gives|handles|covers"
-    r"|carries out|updates|applies|for|you (?:can )?(?:find|see)|we (?:find|see)|lies|sits|stands|comes)\s|"
-    r"(?:[这那]?(?:几|一|两)?[行处段句])?(?:就|正|才)?(?:负责|完成|做了?|实现了?|计算|处理|是|为|给出|执行|进行|更新|对应|属于|包含|讲的是|的|写的是))?"
+    r"[\s`*}\\)\]]*行?(?:[:：—–(（\[|→=-]+\s*|[,，]?\s?(?:that is|i\.e\.|namely|which"
+    r" (?:is|does|holds|computes)|也就是|即|就是)[,，]?\s?)?"
+    rf"(?:\s?(?:{_any(_IS)}|carries out|you (?:can )?(?:find|see)|we (?:find|see))\s"
+    rf"|(?:[这那]?(?:几|一|两)?[行处段句])?(?:就|正|才)?(?:{_any(_WIDE_IS)}))?"
     r"[\s`*|]*(?:(?:the|its|a|an|this|that)\s)?[\s`*]*\Z"
 )
 """From a citation to the concept that it is said to be."""
+_SHOWS = (
+    "defines sets holds has is reads assigns declares computes calls loads stores adds says contains"
+    " shows"
+)
+_WIDE_SHOWS = "的 是 有 读 写着 写的是 说 写道 定义 声明 调用 定义了 声明了 调用了 设置 给出"
 BEHIND = re.compile(
-    r"[`*\s}\\]*(?:[(（\[]|[:：—–]+|的|是|为|\b(?:defines|sets|holds|has|is|reads|assigns|declares"
-    r"|computes|calls|loads|stores|adds|says|there is|we (?:read|find|see))\b|有|读|写着|写的是"
-    r"|的?(?:注释|原文|内容|代码|文档|说明)(?:是|为|写道|说)?|说|写道)\s?[:：]?\s?(?:the\s)?\\?(?:verb|texttt)?"
+    rf"[`*\s}}\\]*行?(?:[(（\[]|[:：—–]+|\b(?:{_any(_SHOWS)}|there is|we (?:read|find|see))\b"
+    rf"|的?(?:注释|原文|内容|代码|文档|说明)(?:是|为|写道|说)?|{_any(_WIDE_SHOWS)})"
+    r"\s?[:：]?\s?(?:the\s)?\\?(?:verb|texttt)?"
 )
 """From a citation to what is named behind it."""

@@ -8,9 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.concepts import CJK, Concepts, Named
-from srcmap.cite.glue import GLUE, SAYS
+from srcmap.cite.glue import GLUE
 from srcmap.cite.page import Region
-from srcmap.cite.words import NAME, PROSE_NAME, names_of, telling
+from srcmap.cite.placing import (
+    AWAY_AFTER,
+    AWAY_BEFORE,
+    FRAME_AFTER,
+    FRAME_BEFORE,
+    Placing,
+)
+from srcmap.cite.words import NAME, PROSE_NAME, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,22 +28,11 @@ _WORD = re.compile(
     rf"(?<![A-Za-z0-9_./-])[A-Za-z_][A-Za-z0-9_]{{2,}}(?![A-Za-z0-9_/-])(?=\s?[（{CJK}])"
 )
 """A word in Chinese text: more often a name than a word in English text is."""
-_AWAY_BEFORE = re.compile(
-    r"(?:\b(?:before|after|behind|above|below|outside|without|unlike|no|not|than|until|except|besides"
-    r"|instead of|follows|precedes|replaces|like)\s+(?:(?:the|an?|its|this|each|any)\s+)?"
-    r"|(?:非|non-?|除了|没有|并非|不是|不同于|无需|不需要|不用|区别于|替代|代替|而非|不像|未|不)\s?)[`*]*\Z"
+_PART = re.compile(
+    r"(?<!code )(?<!place )(?<!location )(?<!implementation )\b(?:of|for|from|with)\s+(?:(?:the|an?|its|this)\s+)?[`*]*\Z"
 )
-_AWAY_AFTER = re.compile(
-    r"[`*]*\s?(?:body\b|的?\s?(?:之前|之后|以前|以后|前面|后面|前的|后的|之外|以外|体|内部|上面|下面|上方|下方|上一行|下一行|旁边|附近))"
-)
-"""What is near something named, and is not it."""
-_FRAME_BEFORE = re.compile(
-    r"\b(?:in|inside|within|of|for|from|to|with|by|under|into|on|at|and its|per)\s+"
-    r"(?:(?:the|an?|its|this|that|each|every|our|their)\s+)?[`*]*\Z|(?:由|给|按|每个)\s?[`*]*\Z"
-)
-_FRAME_AFTER = re.compile(r"[`*]*\s?的?\s?(?:里|中|内|时|所|使用|需要|用到|依赖|读取的|之间)")
-"""What something named is a part or a purpose of."""
-_PART = re.compile(r"(?<!code )(?<!place )(?<!location )(?<!implementation )\b(?:of|for|from|with)\s+(?:(?:the|an?|its|this)\s+)?[`*]*\Z")
+_COMPOUND = re.compile(r"[\u4e00-\u9fff](?<![的与和是做求再后先把、或及行于在看讲说算见为用到有])\Z")
+"""What makes a short name in Chinese the end of a longer word."""
 _PATH = re.compile(r"\S+/\S+\.\w{1,5}(?:[:#]\S*)?")
 
 
@@ -50,26 +46,36 @@ class Said(NamedTuple):
     """Where the nearest ends, when it stands before."""
 
 
+def _concepts(named: Sequence[Named]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(m.concept for m in named))
+
+
 class Naming:
     """Finds every name and concept of one page once, and says which stand about a citation."""
 
     def __init__(self, spots: Spots, concepts: Concepts) -> None:
         self._spots, self._page, self._text = spots, spots.page, spots.text
-        self._concepts = concepts
+        self._concepts, self._placing = concepts, Placing(spots)
 
     def concepts(self, spot: Spot) -> Said:
         """List the concepts that a citation is said to be."""
-        distant = spot.begins and spot.lead is not None
-        near = spot.lead if spot.begins and spot.lead else spot.before
-        found = [m for m in self._named(*near)[::-1] if self._is_said(m, near[1])]
-        if found and self._spots.is_ahead(found[0].last, near[1], spot.after[0]):
+        if spot.begins and spot.lead is not None:
+            above = [m for m in self._named(*spot.lead)[::-1] if self._is_above(m)]
+            if above:
+                return Said(_concepts(above), distant=True, last=above[0].last)
+        at = spot.before[1]
+        found = [m for m in self._named(*spot.before)[::-1] if self._is_said(m, spot, at)]
+        if found and self._spots.is_ahead(found[0].last, at, spot.after[0]):
             found = []
         if found:
-            beside = [m for m in found if self._is_beside(m, near[1])]
-            names = tuple(dict.fromkeys(m.concept for m in beside or found))
-            return Said(names, distant, found[0].last)
-        behind = [m for m in self._named(*spot.after) if self._is_said_behind(m, spot)]
-        return Said(tuple(dict.fromkeys(m.concept for m in behind)))
+            beside = [m for m in found if GLUE.fullmatch(self._text, m.last, at)]
+            return Said(_concepts(beside or found), last=found[0].last)
+        behind = [
+            m
+            for m in self._named(*spot.after)
+            if self._placing.behind(m.first, m.last, spot.after[0]) and not self._in_quotation(m)
+        ]
+        return Said(_concepts(behind))
 
     def told(self, spot: Spot) -> tuple[str, ...]:
         """List the concepts whose full names stand before a citation, whatever is said of them."""
@@ -81,29 +87,24 @@ class Naming:
         end = max(spot.after[0], min(spot.sentence[1], self._spots.edge_after(spot.after[0])))
         lead = self._named(*spot.lead) if spot.lead else []
         found = [*self._named(spot.after[0], end), *self._named(*spot.before), *lead]
-        return tuple(dict.fromkeys(m.concept for m in found))
+        return _concepts(found)
 
-    def _is_beside(self, named: Named, at: int) -> bool:
-        return at - named.last <= 60 and GLUE.fullmatch(self._text, named.last, at) is not None
-
-    def _is_said(self, named: Named, at: int) -> bool:
-        """Whether a concept before a citation is what it is about, and no word on the way."""
+    def _is_said(self, named: Named, spot: Spot, at: int) -> bool:
+        """Whether the citation gives the place of a concept that stands before it."""
         head = self._text[max(named.first - 24, 0) : named.first]
-        if _AWAY_BEFORE.search(head) or _AWAY_AFTER.match(self._text, named.last):
+        if self._in_quotation(named) or (named.short and _COMPOUND.search(head)):
             return False
-        if self._is_beside(named, at):
-            return not named.short or not (_PART.search(head) or self._in_quotation(named))
-        framed = _FRAME_BEFORE.search(head) or _FRAME_AFTER.match(self._text, named.last)
-        return not named.short and not framed and not self._in_quotation(named)
+        placed = self._placing.before(named.first, named.last, at, spot.after[0])
+        if named.short:
+            return placed == "beside" and not _PART.search(head)
+        return placed != ""
 
-    def _is_said_behind(self, named: Named, spot: Spot) -> bool:
-        at = spot.after[0]
-        if _AWAY_AFTER.match(self._text, named.last) or self._in_quotation(named):
-            return False
-        gap = self._text[at : named.first]
-        if len(gap) <= 40 and SAYS.fullmatch(gap):
-            return True
-        return not named.short and not telling(self._text[slice(*spot.before)])
+    def _is_above(self, named: Named) -> bool:
+        """Whether a concept in the text above code may be what the code is."""
+        head = self._text[max(named.first - 28, 0) : named.first]
+        away = AWAY_BEFORE.search(head) or AWAY_AFTER.match(self._text, named.last)
+        framed = FRAME_BEFORE.search(head) or FRAME_AFTER.match(self._text, named.last)
+        return not (named.short or away or framed or self._in_quotation(named))
 
     def _in_quotation(self, named: Named) -> bool:
         """Whether it is a part of longer code, or of quoted text."""
@@ -124,14 +125,15 @@ class Naming:
         lead = [spot.lead] if spot.lead else []
         return self._names([spot.before, spot.after, *lead])
 
-    def framed(self, span: tuple[int, int]) -> frozenset[str]:
-        """Give the names that are but a part or a means of what a clause is about."""
-        low, high = (bisect_left(self._name_places, at) for at in span)
-        places = self._name_places[low:high]
+    def placed(self, spot: Spot) -> frozenset[str]:
+        """Give the names whose place a citation gives: those that may be in the wrong one."""
+        last = spot.before[1]
+        low, high = (bisect_left(self._name_places, at) for at in spot.before)
+        names = zip(self._name_places[low:high], self._all_names[1][low:high], strict=True)
         return frozenset(
             name
-            for at, name in zip(places, self._all_names[1][low:high], strict=True)
-            if _FRAME_BEFORE.search(self._text[max(at - 24, 0) : at])
+            for at, name in names
+            if self._placing.before(at, at + len(name), last, spot.after[0])
         )
 
     def all_names(self, span: tuple[int, int]) -> tuple[str, ...]:

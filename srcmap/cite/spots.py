@@ -91,8 +91,18 @@ class Spots:
             return Spot(line, line, (citation.at[1], citation.at[1]), None, False)
         begins = self.begins(citation) and bool(self.above(citation))
         if not begins and not any(telling(self.text[slice(*part)]) for part in (before, after)):
-            before = self._heading(citation) or before
+            before = self._first_cell(citation) or self._heading(citation) or before
         return Spot((first, last), before, after, self._lead(citation) if begins else None, begins)
+
+    def _first_cell(self, citation: Citation) -> tuple[int, int] | None:
+        """Give the cell that a table row begins with, for the citations of its other columns."""
+        block = self.page.blocks[self.page.block_at(citation.at[0])] if self.page.blocks else None
+        if block is None or block.kind != "row":
+            return None
+        match = re.compile(r"\s*\|?\s*([^|\n]+?)\s*\|").match(self.text, block.first, citation.at[0])
+        if match is None or self.edge_before(match.end(1)) > block.first:
+            return None
+        return match.span(1)
 
     def _heading(self, citation: Citation) -> tuple[int, int] | None:
         """Give the heading, or the label, above a paragraph that holds nothing but citations."""
@@ -104,7 +114,9 @@ class Spots:
         shown = self.text[above.first : above.last].strip()
         if re.search(r"\w", rest) or self.edge_before(citation.at[0]) > above.first:
             return None
-        label = len(shown) < 60 and (shown.endswith((":", "：")) or re.fullmatch(r"\*\*.+\*\*", shown))
+        label = len(shown) < 60 and (
+            shown.endswith((":", "：")) or re.fullmatch(r"\*\*.+\*\*", shown)
+        )
         return above[:2] if above.kind == "heading" or label else None
 
     def _of_include(self, citation: Citation) -> Spot:

@@ -21,6 +21,9 @@ PROSE_NAME = re.compile(
     r"|[A-Za-z0-9]*_[A-Za-z0-9_]*(?:\(\))?|[A-Za-z][A-Za-z0-9]*\(\)|[a-z]+[A-Z][A-Za-z0-9_]*"
     r"|[A-Z][a-z]+[A-Z][A-Za-z0-9_]*)|(?<![\w.])\d+e\d+|\d+\.\d{4,}"
 )
+_SAYS_NOTHING = re.compile(
+    r"\b(?:[Ll]ines?|[Ii]n|[Aa]t|[Oo]n|[Ss]ee|[Ff]rom|of|the|same file)\b|[\W_]|见|同文件"
+)
 _NUMBER = re.compile(r"v?\d[\d.]*|_+")
 _CODE_LINE = re.compile(
     r"\s*(?:(?:for|if|elif|else|with|def|return|class|import|from|while|assert|try|raise|yield|await|del)\b"
@@ -81,7 +84,7 @@ def names_of(
 
 def telling(text: str) -> bool:
     """Whether text says anything: more than brackets and a word or two."""
-    return len(re.sub(r"[\W_]|见|同文件|see|same file", "", text)) >= 4
+    return len(_SAYS_NOTHING.sub("", text)) >= 4
 
 
 def shown_lines(text: str) -> list[str]:

@@ -1,0 +1,89 @@
+"""Whether a citation gives the place of something named in its sentence, or only stands near it.
+
+"The row sum is computed at a.py:86" places the row sum; "unlike the row sum, a.py:90 is plain" and
+"a.py:90 comes after the row sum" do not. Only what is placed can be in the wrong place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from srcmap.cite.glue import GLUE, SAYS
+from srcmap.cite.words import telling
+
+if TYPE_CHECKING:
+    from srcmap.cite.spots import Spots
+
+AWAY_BEFORE = re.compile(
+    r"(?:\b(?:before|after|behind|above|below|outside|without|unlike|no|not|than|until|except"
+    r"|besides|instead of|follows|precedes|replaces|like|contrast to|compared? (?:to|with)|every"
+    r"|once|per|never|how|why|whether|if|when|while|because of|thanks to|due to|despite|beyond)"
+    r"\s+(?:(?:the|an?|its|this|each|any)\s+)?"
+    r"|(?:非|non-?|除了|没有|并非|不是|不同于|无需|不需要|不用|区别于|替代|代替|而非|不像|未|不|由于|因为"
+    r"|与|跟|比|每个|每次|读完|看完|只有|对于|别把|不涉及|为了)\s?)[`*]*\Z",
+    re.IGNORECASE,
+)
+AWAY_AFTER = re.compile(
+    r"[`*]*\s?(?:body\b|的?\s?(?:之前|之后|以前|以后|前面|后面|前的|后的|之外|以外|体|内部|上面|下面|上方"
+    r"|下方|上一行|下一行|上一步|下一步|旁边|附近|不同|无关|而言|来说|的存在|算完|执行完))"
+)
+"""What is near something named, and is not it."""
+FRAME_BEFORE = re.compile(
+    r"\b(?:in|inside|within|of|for|from|to|with|by|under|into|on|at|and its|per)\s+"
+    r"(?:(?:the|an?|its|this|that|each|every|our|their)\s+)?[`*]*\Z|(?:由|给|按|每个)\s?[`*]*\Z"
+)
+FRAME_AFTER = re.compile(r"[`*]*\s?的?\s?(?:里|中|内|时|所|使用|需要|用到|依赖|读取的|之间)")
+"""What something named is a part or a purpose of."""
+_DENIED = re.compile(
+    r"不|没有|无关|未|非|并非|\b(?:not|never|no|without|nothing|neither|nor|cannot|another)\b|n['’]t\b"
+)
+_APART = re.compile(
+    r"[;；](?!\s*(?:(?:its|their|the)\s(?:code|place|lines?)\b|(?:it|they)\s(?:is|are|sits?|stands?)\s(?:at|in|on)\b|其|它|代码|位置))"
+    r"|[。！？!?]|\.\s|\n\s*\n"
+)
+_LOCATOR = re.compile(
+    r"(?:[(（\[【:：—–|>→]|[,，;；]\s(?:it\s)?(?:is|are)|code is|代码是|\b(?:at|in|on|see|lines?|here|under|via)|\bof(?=\s+[`*]*\Z)"
+    r"|同一?文件|该文件|[Ss]ame file[,:]?|见|在|位于|于|处|源码|出处|来源|第|从|自|对应|参考|分别)"
+    r"[\s`*“\"'(（\[{\\]*(?:\\?\w+\{)?(?::\w+:)?[`*]*\Z"
+)
+"""What introduces a place at the end of the text before it."""
+_COMMA_LED = re.compile(r"[,，]\s*[\s`*\\{]*(?:\\\w+\{)?(?::\w+:)?[`*]*\Z")
+_ENDS = re.compile(r"[`*]*\s?(?:\Z|[。，；,.;\n（(|)）])")
+_PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n\s*\n")
+
+Placed = Literal["beside", "apart", ""]
+
+
+class Placing:
+    """Looks at the words between what is named and a citation."""
+
+    def __init__(self, spots: Spots) -> None:
+        self._spots, self._text = spots, spots.text
+
+    def before(self, first: int, last: int, at: int, end: int) -> Placed:
+        """Say how a citation at `at` gives the place of what stands before it."""
+        head = self._text[max(first - 28, 0) : first]
+        if AWAY_BEFORE.search(head) or AWAY_AFTER.match(self._text, last):
+            return ""
+        gap = self._text[last:at]
+        if len(gap) <= 60 and GLUE.fullmatch(gap):
+            return "" if _COMMA_LED.search(gap) and self._goes_on(end) else "beside"
+        if len(gap) > 240 or _DENIED.search(gap) or _APART.search(gap):
+            return ""
+        framed = FRAME_BEFORE.search(head) or FRAME_AFTER.match(self._text, last)
+        return "apart" if not framed and _LOCATOR.search(gap) else ""
+
+    def behind(self, first: int, last: int, end: int) -> bool:
+        """Say whether what stands behind a citation is said to be there."""
+        gap = self._text[end:first]
+        away = AWAY_AFTER.match(self._text, last)
+        if gap.rstrip(" `*").endswith("为") and not _ENDS.match(self._text, last):
+            return False
+        return not away and len(gap) <= 40 and SAYS.fullmatch(gap) is not None
+
+    def _goes_on(self, end: int) -> bool:
+        """Whether the clause goes on behind a citation: it is what the clause speaks of."""
+        rest = self._text[end : min(self._spots.edge_after(end), end + 80)]
+        piece = _PIECE.search(rest)
+        return telling(rest[: piece.start() if piece else None])
