@@ -2,8 +2,8 @@
 
 Does what tilelang's `examples/deepseek_mla/example_mla_decode.py` does, scheduled like "FlashMLA"
 (DeepSeek, 2025): the latent of a block of keys lies in shared memory once, as key and as value.
-512 columns of output for 64 heads are too many numbers for one warp group, so two hold a half each:
-the first computes the scores, the probabilities and the left half, the second the right half. A
+512 columns of output for 64 heads are too many numbers for one warp group, so two hold a part each:
+the first computes the scores, the probabilities and the left part, the second the right part. A
 third copies. Partial results of a split are in float32 (upstream: in float16, see README).
 
 Three layers: `mla_decode_forward` knows sizes and types, `main` inside it is the pair of kernels,
@@ -32,6 +32,8 @@ DIM = 512
 PE_DIM = 64
 FEW = 32
 """With no more heads, reading the cache takes longer than the products."""
+REGISTERS = {256: (256, 224), 192: (232, 248), 128: (216, 256)}
+"""Of a thread of both warp groups that compute, by the columns of the first; 24 are for copying."""
 MANY = 128
 """With so many tiles of heads, there is work for all multiprocessors without splits."""
 
@@ -39,12 +41,14 @@ MANY = 128
 class Tiling(NamedTuple):
     """How the work is cut. `programs`: how many there are to be, to fill the GPU.
 
-    `lag` says when the right half of the output may go on with a block: 0 at once, beside the next
+    `lag` says when the right part of the output may go on with a block: 0 at once, beside the next
     scores; 2 when they are done, beside the exponentials of the first warp group; 1 in between.
+    The first warp group, which has the scores to compute, has `left` columns of the output.
     """
 
     programs: int = 132
     lag: int = 2
+    left: int = 256
 
     def splits(self, batch: int, heads: int, seq_kv: int) -> int:
         """Return into how many splits the keys go: none is without a block."""
@@ -63,6 +67,7 @@ def mla_decode_forward(
     dim: int = DIM,
     pe_dim: int = PE_DIM,
     lag: int = 2,
+    left: int = 256,
 ) -> Any:
     """Return the kernels of these sizes: Q, Q_pe, KV, K_pe -> Output.
 
@@ -70,7 +75,7 @@ def mla_decode_forward(
     one less; there may not be more splits than blocks. With one split there is no second kernel.
     """
     accum = "float32"
-    half = dim // 2
+    right = dim - left
     q_shape = [batch, heads, dim]
     q_pe_shape = [batch, heads, pe_dim]
     kv_shape = [batch, seq_kv, 1, dim]
@@ -149,16 +154,16 @@ def mla_decode_forward(
             T.mbarrier_arrive(p_ready)
 
     @T.macro
-    def store(acc_o, columns, sample, head, split, O_shared, Output, partial_out):
-        """Write the half of the output that starts at `columns`."""
+    def store(acc_o, columns, width, sample, head, split, O_shared, Output, partial_out):
+        """Write the part of the output that starts at `columns`."""
         if splits == 1:
             # concept: epilogue-store
             T.copy(acc_o, O_shared)
             T.fence_proxy_async()
-            T.copy(O_shared, Output[sample, head : head + ROWS, columns : columns + half])
+            T.copy(O_shared, Output[sample, head : head + ROWS, columns : columns + width])
         else:
             # concept: partial-output
-            for i, j in T.Parallel(ROWS, half):
+            for i, j in T.Parallel(ROWS, width):
                 if head + i < heads:
                     partial_out[sample, head + i, split, columns + j] = acc_o[i, j]
 
@@ -167,11 +172,11 @@ def mla_decode_forward(
         """Launch the first kernel: a program for each tile of heads, split and sample."""
         # concept: kernel-grid
         with T.Kernel(tiles, splits, batch, threads=384) as (tile, split, sample):
-            Q_left = T.alloc_shared([ROWS, half], dtype)
-            Q_right = T.alloc_shared([ROWS, half], dtype)
+            Q_left = T.alloc_shared([ROWS, left], dtype)
+            Q_right = T.alloc_shared([ROWS, right], dtype)
             Q_pe_shared = T.alloc_shared([ROWS, pe_dim], dtype)
-            K_left = T.alloc_shared([STAGES, BLOCK_N, half], dtype)
-            K_right = T.alloc_shared([STAGES, BLOCK_N, half], dtype)
+            K_left = T.alloc_shared([STAGES, BLOCK_N, left], dtype)
+            K_right = T.alloc_shared([STAGES, BLOCK_N, right], dtype)
             K_pe_shared = T.alloc_shared([STAGES, BLOCK_N, pe_dim], dtype)
             P_shared = T.alloc_shared([ROWS, BLOCK_N], dtype)
             # Rows of 128 bytes would meet in the same banks.
@@ -181,8 +186,8 @@ def mla_decode_forward(
             acc_s = T.alloc_fragment([ROWS, BLOCK_N], accum)
             p = T.alloc_fragment([ROWS, BLOCK_N], dtype)
             p_right = T.alloc_fragment([ROWS, BLOCK_N], dtype)
-            acc_left = T.alloc_fragment([ROWS, half], accum)
-            acc_right = T.alloc_fragment([ROWS, half], accum)
+            acc_left = T.alloc_fragment([ROWS, left], accum)
+            acc_right = T.alloc_fragment([ROWS, right], accum)
             m = T.alloc_fragment([ROWS], accum)
             m_prev = T.alloc_fragment([ROWS], accum)
             rescale = T.alloc_fragment([ROWS], accum)
@@ -208,8 +213,8 @@ def mla_decode_forward(
             tx = T.get_thread_binding()
             if tx >= 256:  # the warp group that copies
                 T.set_max_nreg(24, 0)
-                T.tma_copy(Q[sample, head : head + ROWS, 0:half], Q_left, barrier=q_ready)
-                T.tma_copy(Q[sample, head : head + ROWS, half:dim], Q_right, barrier=q_ready)
+                T.tma_copy(Q[sample, head : head + ROWS, 0:left], Q_left, barrier=q_ready)
+                T.tma_copy(Q[sample, head : head + ROWS, left:dim], Q_right, barrier=q_ready)
                 T.tma_copy(Q_pe[sample, head : head + ROWS, :], Q_pe_shared, barrier=q_ready)
                 T.mbarrier_arrive(q_ready)
                 for t in T.serial(blocks):
@@ -217,7 +222,7 @@ def mla_decode_forward(
                     T.mbarrier_wait_parity(left_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
                     # concept: kv-head
                     T.tma_copy(
-                        KV[sample, first : first + BLOCK_N, 0, 0:half],
+                        KV[sample, first : first + BLOCK_N, 0, 0:left],
                         K_left[t % STAGES, :, :],
                         barrier=left_ready[t % STAGES],
                     )
@@ -230,13 +235,13 @@ def mla_decode_forward(
                     T.mbarrier_arrive(left_ready[t % STAGES])
                     T.mbarrier_wait_parity(right_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
                     T.tma_copy(
-                        KV[sample, first : first + BLOCK_N, 0, half:dim],
+                        KV[sample, first : first + BLOCK_N, 0, left:dim],
                         K_right[t % STAGES, :, :],
                         barrier=right_ready[t % STAGES],
                     )
                     T.mbarrier_arrive(right_ready[t % STAGES])
-            elif tx >= 128:  # the one that computes the right half
-                T.set_max_nreg(224, 1)
+            elif tx >= 128:  # the one that computes the right part
+                T.set_max_nreg(REGISTERS[left][1], 1)
                 # concept: state-init
                 T.fill(acc_right, 0)
 
@@ -246,7 +251,7 @@ def mla_decode_forward(
                     T.copy(rescale_shared, rescale_right)
                     T.mbarrier_arrive(p_free)
                     # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, half):
+                    for i, j in T.Parallel(ROWS, right):
                         acc_right[i, j] *= rescale_right[i]
                     # end
                     T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
@@ -263,12 +268,12 @@ def mla_decode_forward(
                 T.mbarrier_wait_parity(l_ready, 0)
                 T.copy(l_shared, l_right)
                 # concept: normalise
-                for i, j in T.Parallel(ROWS, half):
+                for i, j in T.Parallel(ROWS, right):
                     acc_right[i, j] /= l_right[i]
                 # end
-                store(acc_right, half, sample, head, split, Q_right, Output, partial_out)
-            else:  # the one that computes scores, probabilities and the left half
-                T.set_max_nreg(256, 1)
+                store(acc_right, left, right, sample, head, split, Q_right, Output, partial_out)
+            else:  # the one that computes scores, probabilities and the left part
+                T.set_max_nreg(REGISTERS[left][0], 1)
                 # concept: state-init
                 T.fill(acc_left, 0)
                 T.fill(l, 0)
@@ -302,7 +307,7 @@ def mla_decode_forward(
                     T.copy(acc_s, p)
                     hand_over(t, p, rescale, P_shared, rescale_shared, p_ready, p_free)
                     # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, half):
+                    for i, j in T.Parallel(ROWS, left):
                         acc_left[i, j] *= rescale[i]
                     # end
                 last = blocks - 1
@@ -319,7 +324,7 @@ def mla_decode_forward(
                 if splits > 1:
                     T.pdl_trigger()  # the second kernel may get ready
                 # concept: normalise
-                for i, j in T.Parallel(ROWS, half):
+                for i, j in T.Parallel(ROWS, left):
                     acc_left[i, j] /= l[i]
                 # concept: partial-lse
                 if splits > 1:
@@ -327,7 +332,7 @@ def mla_decode_forward(
                         if head + i < heads:
                             partial_lse[sample, head + i, split] = T.log2(l[i]) + m[i] * scale
                 # end
-                store(acc_left, 0, sample, head, split, Q_left, Output, partial_out)
+                store(acc_left, 0, left, sample, head, split, Q_left, Output, partial_out)
 
     @T.macro
     def combine(partial_lse, partial_out, Output):
@@ -400,7 +405,7 @@ def attention(
         many = batch * -(-heads // ROWS) >= MANY
         tiling = launch.tuned("mla_decode", device, Tiling(), few_heads=heads <= FEW, many=many)
     splits = tiling.splits(batch, heads, seq_kv)
-    kernel = _compiled(batch, heads, seq_kv, splits, scale, dtype, tiling.lag)
+    kernel = _compiled(batch, heads, seq_kv, splits, scale, dtype, tiling.lag, tiling.left)
     return kernel(q, q_pe, kv, k_pe)
 
 
@@ -436,8 +441,9 @@ def _compiled(
     scale: "float | None",
     dtype: str,
     lag: int,
+    left: int,
 ) -> Any:
-    return mla_decode_forward(batch, heads, seq_kv, splits, scale, dtype, lag=lag)
+    return mla_decode_forward(batch, heads, seq_kv, splits, scale, dtype, lag=lag, left=left)
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:

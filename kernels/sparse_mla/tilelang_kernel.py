@@ -2,7 +2,7 @@
 
 Does what tilelang's `examples/deepseek_v32/sparse_mla_fwd.py` and `sparse_mla_fwd_pipelined.py` do,
 with the schedule of kernels/mla_decode: the latents of a block of listed tokens lie in shared
-memory once, as keys and as values, and two warp groups hold a half of the output each. Tokens are
+memory once, as keys and as values, and two warp groups hold a part of the output each. Tokens are
 scattered, so a warp group copies them piece by piece, 16 bytes to a thread at a time. Blocks at the
 end of a list in which no token is visible are not read: early queries have many of them.
 
@@ -32,6 +32,8 @@ BLOCK_I = 64
 STAGES = 2
 DIM = 512
 TAIL_DIM = 64
+REGISTERS = {256: (256, 184), 192: (232, 208)}
+"""Of a thread of both warp groups that compute, by the columns of the first; 64 are for copying."""
 FEW = 32
 """With no more heads, gathering takes longer than the products."""
 PIECE = 8
@@ -41,11 +43,13 @@ PIECE = 8
 class Tiling(NamedTuple):
     """How the work is scheduled.
 
-    `lag` says when the right half of the output may go on with a block: 0 at once, beside the next
+    `lag` says when the right part of the output may go on with a block: 0 at once, beside the next
     scores; 2 when they are done, beside the exponentials of the first warp group; 1 in between.
+    The first warp group, which has the scores to compute, has `left` columns of the output.
     """
 
     lag: int = 2
+    left: int = 256
 
 
 @tilelang.jit(out_idx=[4, 5], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -58,6 +62,7 @@ def sparse_mla_forward(
     dim: int = DIM,
     tail_dim: int = TAIL_DIM,
     lag: int = 2,
+    left: int = 256,
 ) -> Any:
     """Return the kernel: Q, KV, Indices, first -> Output, Lse. Samples and lengths may vary.
 
@@ -65,7 +70,7 @@ def sparse_mla_forward(
     """
     accum = "float32"
     batch, seq_len, seq_kv = T.dynamic("batch, seq_len, seq_kv")
-    half = dim // 2
+    right = dim - left
     full = dim + tail_dim
     # concept: kv-head-count
     group = heads // kv_heads
@@ -120,7 +125,7 @@ def sparse_mla_forward(
     @T.macro
     def bring(t, sample, query, kv_head, tx, newest, Indices, KV, tokens, hidden, K_left, K_right,
               K_tail, left_ready, right_ready, left_free, right_free):  # fmt: skip
-        """Copy block t. A half is ready when its copies have come, and the words about it."""
+        """Copy block t. A part is ready when its copies have come, and the words about it."""
         find(t, sample, query, kv_head, tx, newest, Indices, tokens)
         T.mbarrier_wait_parity(left_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
         # concept: mask-value
@@ -131,11 +136,11 @@ def sparse_mla_forward(
                 )
         # end
         T.mbarrier_arrive(left_ready[t % STAGES])
-        gather(t, 0, half, sample, kv_head, tx, tokens, KV, K_left)
+        gather(t, 0, left, sample, kv_head, tx, tokens, KV, K_left)
         gather(t, dim, tail_dim, sample, kv_head, tx, tokens, KV, K_tail)
         T.cp_async_barrier_noinc(left_ready[t % STAGES])
         T.mbarrier_wait_parity(right_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
-        gather(t, half, half, sample, kv_head, tx, tokens, KV, K_right)
+        gather(t, left, right, sample, kv_head, tx, tokens, KV, K_right)
         T.cp_async_barrier_noinc(right_ready[t % STAGES])
 
     @T.macro
@@ -203,15 +208,15 @@ def sparse_mla_forward(
             T.mbarrier_arrive(p_ready)
 
     @T.macro
-    def store(acc_o, columns, rows, sample, query, head, O_shared, Output):
-        """Write the half of the output that starts at `columns`."""
+    def store(acc_o, columns, width, rows, sample, query, head, O_shared, Output):
+        """Write the part of the output that starts at `columns`."""
         # concept: epilogue-store
         if cut_off:
             T.copy(acc_o, O_shared)
             T.fence_proxy_async()
-            T.copy(O_shared, Output[sample, query, head : head + ROWS, columns : columns + half])
+            T.copy(O_shared, Output[sample, query, head : head + ROWS, columns : columns + width])
         else:
-            for i, j in T.Parallel(ROWS, half):
+            for i, j in T.Parallel(ROWS, width):
                 if i < rows:
                     Output[sample, query, head + i, columns + j] = acc_o[i, j]
 
@@ -228,11 +233,11 @@ def sparse_mla_forward(
     ):
         # concept: kernel-grid
         with T.Kernel(seq_len * kv_heads * tiles, batch, threads=384) as (px, sample):
-            Q_left = T.alloc_shared([ROWS, half], dtype)
-            Q_right = T.alloc_shared([ROWS, half], dtype)
+            Q_left = T.alloc_shared([ROWS, left], dtype)
+            Q_right = T.alloc_shared([ROWS, right], dtype)
             Q_tail = T.alloc_shared([ROWS, tail_dim], dtype)
-            K_left = T.alloc_shared([STAGES, BLOCK_I, half], dtype)
-            K_right = T.alloc_shared([STAGES, BLOCK_I, half], dtype)
+            K_left = T.alloc_shared([STAGES, BLOCK_I, left], dtype)
+            K_right = T.alloc_shared([STAGES, BLOCK_I, right], dtype)
             K_tail = T.alloc_shared([STAGES, BLOCK_I, tail_dim], dtype)
             P_shared = T.alloc_shared([ROWS, BLOCK_I], dtype)
             # Rows of 128 bytes would meet in the same banks.
@@ -244,8 +249,8 @@ def sparse_mla_forward(
             acc_s = T.alloc_fragment([ROWS, BLOCK_I], accum)
             p = T.alloc_fragment([ROWS, BLOCK_I], dtype)
             p_right = T.alloc_fragment([ROWS, BLOCK_I], dtype)
-            acc_left = T.alloc_fragment([ROWS, half], accum)
-            acc_right = T.alloc_fragment([ROWS, half], accum)
+            acc_left = T.alloc_fragment([ROWS, left], accum)
+            acc_right = T.alloc_fragment([ROWS, right], accum)
             m = T.alloc_fragment([ROWS], accum)
             m_prev = T.alloc_fragment([ROWS], accum)
             rescale = T.alloc_fragment([ROWS], accum)
@@ -278,8 +283,8 @@ def sparse_mla_forward(
             tx = T.get_thread_binding()
             if tx >= 256:  # the warp group that copies
                 T.set_max_nreg(64, 0)
-                T.tma_copy(Q[sample, query, head : head + ROWS, 0:half], Q_left, barrier=q_ready)
-                T.tma_copy(Q[sample, query, head : head + ROWS, half:dim], Q_right, barrier=q_ready)
+                T.tma_copy(Q[sample, query, head : head + ROWS, 0:left], Q_left, barrier=q_ready)
+                T.tma_copy(Q[sample, query, head : head + ROWS, left:dim], Q_right, barrier=q_ready)
                 T.tma_copy(Q[sample, query, head : head + ROWS, dim:full], Q_tail, barrier=q_ready)
                 T.mbarrier_arrive(q_ready)
                 bring(0, sample, query, kv_head, tx, newest, Indices, KV, tokens, hidden, K_left,
@@ -303,8 +308,8 @@ def sparse_mla_forward(
                     bring(t, sample, query, kv_head, tx, newest, Indices, KV, tokens, hidden,
                           K_left, K_right, K_tail, left_ready, right_ready, left_free,
                           right_free)  # fmt: skip
-            elif tx >= 128:  # the one that computes the right half
-                T.set_max_nreg(184, 1)
+            elif tx >= 128:  # the one that computes the right part
+                T.set_max_nreg(REGISTERS[left][1], 1)
                 # concept: state-init
                 T.fill(acc_right, 0)
 
@@ -316,7 +321,7 @@ def sparse_mla_forward(
                     T.copy(rescale_shared, rescale_right)
                     T.mbarrier_arrive(p_free)
                     # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, half):
+                    for i, j in T.Parallel(ROWS, right):
                         acc_right[i, j] *= rescale_right[i]
                     # end
                     T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
@@ -334,14 +339,14 @@ def sparse_mla_forward(
                 T.mbarrier_wait_parity(l_ready, 0)
                 T.copy(l_shared, l_right)
                 # concept: normalise, empty-row
-                for i, j in T.Parallel(ROWS, half):
+                for i, j in T.Parallel(ROWS, right):
                     acc_right[i, j] = T.if_then_else(
                         l_right[i] > 0, acc_right[i, j] / l_right[i], 0
                     )
                 # end
-                store(acc_right, half, rows, sample, query, head, Q_right, Output)
-            else:  # the one that computes scores, probabilities and the left half
-                T.set_max_nreg(256, 1)
+                store(acc_right, left, right, rows, sample, query, head, Q_right, Output)
+            else:  # the one that computes scores, probabilities and the left part
+                T.set_max_nreg(REGISTERS[left][0], 1)
                 # concept: state-init
                 T.fill(acc_left, 0)
                 T.fill(l, 0)
@@ -376,7 +381,7 @@ def sparse_mla_forward(
                     T.copy(acc_s, p)
                     hand_over(t, p, rescale, P_shared, rescale_shared, p_ready, p_free)
                     # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, half):
+                    for i, j in T.Parallel(ROWS, left):
                         acc_left[i, j] *= rescale[i]
                     # end
                 last = blocks - 1
@@ -391,14 +396,14 @@ def sparse_mla_forward(
                 T.copy(l, l_shared)
                 T.mbarrier_arrive(l_ready)
                 # concept: normalise, empty-row
-                for i, j in T.Parallel(ROWS, half):
+                for i, j in T.Parallel(ROWS, left):
                     acc_left[i, j] = T.if_then_else(l[i] > 0, acc_left[i, j] / l[i], 0)
                 # concept: partial-lse
                 for i in T.Parallel(ROWS):
                     if i < rows:
                         Lse[sample, query, head + i] = T.log2(l[i]) + m[i] * scale
                 # end
-                store(acc_left, 0, rows, sample, query, head, Q_left, Output)
+                store(acc_left, 0, left, rows, sample, query, head, Q_left, Output)
 
     return main
 
@@ -425,7 +430,7 @@ def attention(
     if tiling is None:
         device = launch.device_name(q.device.index)
         tiling = launch.tuned("sparse_mla", device, Tiling(), few_heads=heads <= FEW)
-    kernel = _compiled(heads, kv_heads, topk, scale, dtype, tiling.lag)
+    kernel = _compiled(heads, kv_heads, topk, scale, dtype, tiling.lag, tiling.left)
     return kernel(q, kv, indices, first)
 
 
@@ -458,9 +463,9 @@ def _checked(q: Any, kv: Any, indices: Any, first: int) -> str:
 
 @cache
 def _compiled(
-    heads: int, kv_heads: int, topk: int, scale: "float | None", dtype: str, lag: int
+    heads: int, kv_heads: int, topk: int, scale: "float | None", dtype: str, lag: int, left: int
 ) -> Any:
-    return sparse_mla_forward(heads, kv_heads, topk, scale, dtype, lag=lag)
+    return sparse_mla_forward(heads, kv_heads, topk, scale, dtype, lag=lag, left=left)
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:

@@ -63,9 +63,16 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for programs in (132,) if shape.tiles >= 128 else (64, 132, 264):
-        for lag in (0, 1, 2):
-            yield {"programs": programs, "lag": lag}
+    """Yield how the work is shared where splits are none, and how many where they are."""
+    if shape.tiles >= 128 and shape.heads > 32:
+        for left in (256, 192, 128):
+            for lag in (0, 1, 2):
+                yield {"programs": 132, "lag": lag, "left": left}
+        return
+    for programs in (64, 132, 264):
+        for lag in (0, 2):
+            for left in (256, 192):
+                yield {"programs": programs, "lag": lag, "left": left}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
