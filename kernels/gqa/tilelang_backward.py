@@ -46,11 +46,17 @@ class Backward(NamedTuple):
     stages: int = 2
     head_group: int = 1
     ahead: bool = False
+    columns: bool = False
+
+    @property
+    def computing(self) -> int:
+        """How many threads compute."""
+        return 256 if self.columns else self.block_kv // 64 * 128
 
 
-def few(sizes: launch.Sizes) -> bool:
-    """Return whether blocks of 128 keys leave much of a large GPU without work."""
-    return sizes.batch * sizes.kv_heads * -(-sizes.seq_kv // 128) < 132
+def few(heads: int, keys: int) -> bool:
+    """Return whether blocks of 128 keys of so many heads leave much of a large GPU without work."""
+    return heads * -(-keys // 128) < 132
 
 
 def place(i: Any, j: Any, block_q: int, dim: int, computing: int) -> Any:
@@ -70,6 +76,7 @@ def gqa_forward_lse(
     heads: int,
     kv_heads: int,
     dim: int,
+    dim_v: int,
     causal: bool = False,
     layout: str = "BSHD",
     dtype: str = "float16",
@@ -85,15 +92,17 @@ def gqa_forward_lse(
     accum = "float32"
     bhsd = layout == "BHSD"
     q_shape = [batch, heads, seq_q, dim] if bhsd else [batch, seq_q, heads, dim]
-    kv_shape = [batch, kv_heads, seq_kv, dim] if bhsd else [batch, seq_kv, kv_heads, dim]
+    out_shape = [*q_shape[:3], dim_v]
+    k_shape = [batch, kv_heads, seq_kv, dim] if bhsd else [batch, seq_kv, kv_heads, dim]
+    v_shape = [*k_shape[:3], dim_v]
     scale = dim**-0.5 * LOG2E
 
     @T.prim_func
     def main(
         Q: T.Tensor(q_shape, dtype),
-        K: T.Tensor(kv_shape, dtype),
-        V: T.Tensor(kv_shape, dtype),
-        Output: T.Tensor(q_shape, dtype),
+        K: T.Tensor(k_shape, dtype),
+        V: T.Tensor(v_shape, dtype),
+        Output: T.Tensor(out_shape, dtype),
         Lse: T.Tensor([batch, heads, seq_q], accum),
     ):
         with T.Kernel(T.ceildiv(seq_q, block_m), heads, batch, threads=block_m * 2) as (
@@ -103,10 +112,10 @@ def gqa_forward_lse(
         ):
             Q_shared = T.alloc_shared([block_m, dim], dtype)
             K_shared = T.alloc_shared([block_n, dim], dtype)
-            V_shared = T.alloc_shared([block_n, dim], dtype)
+            V_shared = T.alloc_shared([block_n, dim_v], dtype)
             s = T.alloc_fragment([block_m, block_n], accum)
             p = T.alloc_fragment([block_m, block_n], dtype)
-            acc = T.alloc_fragment([block_m, dim], accum)
+            acc = T.alloc_fragment([block_m, dim_v], accum)
             m = T.alloc_fragment([block_m], accum)
             m_prev = T.alloc_fragment([block_m], accum)
             rescale = T.alloc_fragment([block_m], accum)
@@ -155,14 +164,14 @@ def gqa_forward_lse(
                 for i in T.Parallel(block_m):
                     l[i] = l[i] * rescale[i] + row_sum[i]
                 T.copy(s, p)
-                for i, j in T.Parallel(block_m, dim):
+                for i, j in T.Parallel(block_m, dim_v):
                     acc[i, j] *= rescale[i]
                 if bhsd:
                     T.copy(V[sample, kv_head, t * block_n : (t + 1) * block_n, :], V_shared)
                 else:
                     T.copy(V[sample, t * block_n : (t + 1) * block_n, kv_head, :], V_shared)
                 T.gemm(p, V_shared, acc, policy=T.GemmWarpPolicy.FullRow)
-            for i, j in T.Parallel(block_m, dim):
+            for i, j in T.Parallel(block_m, dim_v):
                 acc[i, j] /= l[i]
             if bhsd:
                 T.copy(acc, Output[sample, head, first : first + block_m, :])
@@ -176,7 +185,9 @@ def gqa_forward_lse(
 
 
 @tilelang.jit(pass_configs=FAST)
-def gqa_backward_rows(heads: int, dim: int, layout: str = "BSHD", dtype: str = "float16") -> Any:
+def gqa_backward_rows(
+    heads: int, dim: int, dim_v: int, layout: str = "BSHD", dtype: str = "float16"
+) -> Any:
     """Return the kernel that writes Rows, Delta and dQ from Output, dO and Lse.
 
     Delta [B, H, R] is the sum of o do for each query, scaled as scores are: what softmax's
@@ -186,7 +197,7 @@ def gqa_backward_rows(heads: int, dim: int, layout: str = "BSHD", dtype: str = "
     batch, seq_q, rows, lines = T.dynamic("batch, seq_q, rows, lines")
     accum = "float32"
     bhsd = layout == "BHSD"
-    shape = [batch, heads, seq_q, dim] if bhsd else [batch, seq_q, heads, dim]
+    shape = [batch, heads, seq_q, dim_v] if bhsd else [batch, seq_q, heads, dim_v]
     block = 64
     scale = dim**-0.5
 
@@ -200,9 +211,9 @@ def gqa_backward_rows(heads: int, dim: int, layout: str = "BSHD", dtype: str = "
         dQ: T.Tensor([batch, heads, lines, LINE], accum),
     ):
         with T.Kernel(T.ceildiv(rows, block), heads, batch, threads=128) as (px, head, sample):
-            o = T.alloc_fragment([block, dim], dtype)
-            do = T.alloc_fragment([block, dim], dtype)
-            product = T.alloc_fragment([block, dim], accum)
+            o = T.alloc_fragment([block, dim_v], dtype)
+            do = T.alloc_fragment([block, dim_v], dtype)
+            product = T.alloc_fragment([block, dim_v], accum)
             total = T.alloc_fragment([block], accum)
             first = px * block
             if bhsd:
@@ -211,7 +222,7 @@ def gqa_backward_rows(heads: int, dim: int, layout: str = "BSHD", dtype: str = "
             else:
                 T.copy(Output[sample, first : first + block, head, :], o)
                 T.copy(dO[sample, first : first + block, head, :], do)
-            for i, j in T.Parallel(block, dim):
+            for i, j in T.Parallel(block, dim_v):
                 product[i, j] = T.cast(o[i, j], accum) * T.cast(do[i, j], accum)
             T.reduce_sum(product, total, dim=1)
             for i in T.Parallel(block):
@@ -231,6 +242,7 @@ def gqa_backward(
     heads: int,
     kv_heads: int,
     dim: int,
+    dim_v: int,
     causal: bool = False,
     layout: str = "BSHD",
     dtype: str = "float16",
@@ -239,6 +251,7 @@ def gqa_backward(
     stages: int = 2,
     head_group: int = 1,
     ahead: bool = False,
+    columns: bool = False,
 ) -> Any:
     """Return the kernel that writes dK and dV and adds to dQ, from Q, K, V, dO, Rows and Delta.
 
@@ -246,15 +259,21 @@ def gqa_backward(
     columns are queries, because what is summed over queries then stays in registers. dQ is summed
     over keys, which are with other programs: it is added up in memory. `stages` blocks of queries
     are on the chip at once; `head_group` KV heads (a divisor of their number) are worked on side by
-    side. `ahead`: the scores of a block are made beside dK of the block before.
+    side. `ahead`: the scores of a block are made beside dK of the block before. With `columns`, two
+    warp groups have the same 64 keys and share out the columns: of scores the queries, of gradients
+    the components, for which probabilities and dS go through shared memory. That takes fewer
+    registers for a key, and is for head sizes whose sums would not fit.
     """
     batch, seq_q, seq_kv = T.dynamic("batch, seq_q, seq_kv")
     rows, lines = T.dynamic("rows, lines")
     accum = "float32"
     bhsd = layout == "BHSD"
     q_shape = [batch, heads, seq_q, dim] if bhsd else [batch, seq_q, heads, dim]
-    kv_shape = [batch, kv_heads, seq_kv, dim] if bhsd else [batch, seq_kv, kv_heads, dim]
-    computing = block_kv // 64 * 128
+    do_shape = [*q_shape[:3], dim_v]
+    k_shape = [batch, kv_heads, seq_kv, dim] if bhsd else [batch, seq_kv, kv_heads, dim]
+    v_shape = [*k_shape[:3], dim_v]
+    computing = 256 if columns else block_kv // 64 * 128
+    policy = T.GemmWarpPolicy.FullCol if columns else T.GemmWarpPolicy.FullRow
     tile_lines = block_q * dim // LINE
     # concept: kv-head-count
     group = heads // kv_heads
@@ -272,7 +291,7 @@ def gqa_backward(
             Q_tile,
             s,
             transpose_B=True,
-            policy=T.GemmWarpPolicy.FullRow,
+            policy=policy,
             clear_accum=True,
         )
 
@@ -300,13 +319,13 @@ def gqa_backward(
     @T.prim_func
     def main(
         Q: T.Tensor(q_shape, dtype),
-        K: T.Tensor(kv_shape, dtype),
-        V: T.Tensor(kv_shape, dtype),
-        dO: T.Tensor(q_shape, dtype),
+        K: T.Tensor(k_shape, dtype),
+        V: T.Tensor(v_shape, dtype),
+        dO: T.Tensor(do_shape, dtype),
         Rows: T.Tensor([batch, heads, rows], accum),
         Delta: T.Tensor([batch, heads, rows], accum),
-        dK: T.Tensor(kv_shape, dtype),
-        dV: T.Tensor(kv_shape, dtype),
+        dK: T.Tensor(k_shape, dtype),
+        dV: T.Tensor(v_shape, dtype),
         dQ: T.Tensor([batch, heads, lines, LINE], accum),
     ):
         # concept: kernel-grid
@@ -317,9 +336,10 @@ def gqa_backward(
             threads=computing + 128,
         ) as (px, py, sample):
             K_shared = T.alloc_shared([block_kv, dim], dtype)
-            V_shared = T.alloc_shared([block_kv, dim], dtype)
+            V_shared = T.alloc_shared([block_kv, dim_v], dtype)
             Q_shared = T.alloc_shared([stages, block_q, dim], dtype)
-            dO_shared = T.alloc_shared([stages, block_q, dim], dtype)
+            dO_shared = T.alloc_shared([stages, block_q, dim_v], dtype)
+            P_shared = T.alloc_shared([block_kv, block_q], dtype)  # without `columns`, unused
             dS_shared = T.alloc_shared([block_kv, block_q], dtype)
             dQ_shared = T.alloc_shared([tile_lines, LINE], accum)
             rows_shared = T.alloc_shared([stages, block_q], accum)
@@ -330,7 +350,7 @@ def gqa_backward(
             ds = T.alloc_fragment([block_kv, block_q], dtype)
             dq = T.alloc_fragment([block_q, dim], accum)
             dk = T.alloc_fragment([block_kv, dim], accum)
-            dv = T.alloc_fragment([block_kv, dim], accum)
+            dv = T.alloc_fragment([block_kv, dim_v], accum)
             kv_ready = T.alloc_barrier(32)
             q_ready = T.alloc_barrier([32] * stages)
             do_ready = T.alloc_barrier([32] * stages)
@@ -449,7 +469,7 @@ def gqa_backward(
                         dO_shared[now, :, :],
                         dp,
                         transpose_B=True,
-                        policy=T.GemmWarpPolicy.FullRow,
+                        policy=policy,
                         clear_accum=True,
                     )
                     if not ahead:
@@ -457,7 +477,14 @@ def gqa_backward(
                     query = (start + t // group) * block_q
                     probabilities(key, query, seq_kv, past_len, s, rows_shared, now)
                     T.copy(s, p)
-                    T.wgmma_gemm(p, dO_shared[now, :, :], dv, policy=T.GemmWarpPolicy.FullRow)
+                    if columns:
+                        T.sync_threads(3, computing)  # nobody reads the last P any more
+                        T.copy(p, P_shared)
+                        T.fence_proxy_async()
+                        T.sync_threads(4, computing)
+                        T.wgmma_gemm(P_shared, dO_shared[now, :, :], dv, policy=policy)
+                    else:
+                        T.wgmma_gemm(p, dO_shared[now, :, :], dv, policy=policy)
                     T.wait_wgmma(1)  # dp is there, dv is under way
                     for a, b in T.Parallel(block_kv, block_q):
                         s[a, b] = s[a, b] * (dp[a, b] * scale - delta_shared[now, b])
@@ -474,7 +501,10 @@ def gqa_backward(
                         policy=dq_policy,
                         clear_accum=True,
                     )
-                    T.wgmma_gemm(ds, Q_shared[now, :, :], dk, policy=T.GemmWarpPolicy.FullRow)
+                    if columns:
+                        T.wgmma_gemm(dS_shared, Q_shared[now, :, :], dk, policy=policy)
+                    else:
+                        T.wgmma_gemm(ds, Q_shared[now, :, :], dk, policy=policy)
                     T.wait_wgmma(1)  # dv and dq are there, dk is under way
                     T.mbarrier_arrive(do_free[now])
                     T.mbarrier_wait_parity(dq_free, (t & 1) ^ 1)
@@ -512,17 +542,16 @@ def gqa_backward_round(
     layout: str = "BSHD",
     dtype: str = "float16",
     block_q: int = 64,
-    block_kv: int = 128,
+    computing: int = 256,
 ) -> Any:
     """Return the kernel that writes dQ in `layout` and `dtype` from its sums.
 
-    The sums stand as `gqa_backward` with these blocks has left them.
+    The sums stand as `gqa_backward` with as many queries and threads has left them.
     """
     batch, seq_q, lines = T.dynamic("batch, seq_q, lines")
     bhsd = layout == "BHSD"
     shape = [batch, heads, seq_q, dim] if bhsd else [batch, seq_q, heads, dim]
     tile_lines = block_q * dim // LINE
-    computing = block_kv // 64 * 128
 
     @T.prim_func
     def main(
@@ -549,15 +578,15 @@ def forward(
 ) -> "tuple[Any, Any]":
     """Return attention of CUDA tensors, and what the backward needs besides: lse.
 
-    q [B, Sq, H, D], k and v [B, Skv, G, D] -> [B, Sq, H, D]; with layout "BHSD" the second and
-    third dimensions change places. Query head h reads KV head h // (H // G). lse [B, H, Sq] is the
-    logarithm, to the base of 2, of the sum of the exponentials of a query's scores, in float32.
+    q [B, Sq, H, D], k [B, Skv, G, D], v [B, Skv, G, Dv] -> [B, Sq, H, Dv]; with layout "BHSD" the
+    second and third dimensions change places. Query head h reads KV head h // (H // G). D and Dv
+    are 64, 128, or 192 and 128. lse [B, H, Sq] is the logarithm, to the base of 2, of the sum of
+    the exponentials of a query's scores, in float32.
     ValueError or TypeError names the argument that does not fit.
     """
-    sizes = launch.check(q, k, v, causal=causal, layout=layout)
+    facts = _checked(q, k, v, causal, layout)
     launch.device_name(q.device.index)
-    facts = (sizes.heads, sizes.kv_heads, sizes.dim, causal, layout, sizes.dtype)
-    out, lse = _forward(*facts)(q, k, v)
+    out, lse = _forward(facts)(q, k, v)
     return out, lse
 
 
@@ -573,41 +602,66 @@ def backward(
     layout: str = "BSHD",
     tiling: "Backward | None" = None,
 ) -> "tuple[Any, Any, Any]":
-    """Return the gradients dq, dk, dv of a loss, given that of the output: do, shaped like q.
+    """Return the gradients dq, dk, dv of a loss, given that of the output: do, shaped like out.
 
-    out and lse are what `forward` has made of q, k and v. Types float16 or bfloat16, D 64 or 128;
-    sums are in float32, and those of dq are added up in any order: its last bits differ from run to
-    run. Without a `tiling`, the table of tilings has one for the device. ValueError or TypeError
-    names the argument that does not fit.
+    out and lse are what `forward` has made of q, k and v. Types float16 or bfloat16; sums are in
+    float32, and those of dq are added up in any order: its last bits differ from run to run.
+    Without a `tiling`, the table of tilings has one for the device. ValueError or TypeError names
+    the argument that does not fit.
     """
-    sizes = launch.check(q, k, v, causal=causal, layout=layout)
-    launch.check(out, k, v, causal=causal, layout=layout)
-    launch.check(do, k, v, causal=causal, layout=layout)
+    facts = _checked(q, k, v, causal, layout)
     for name, tensor in (("out", out), ("do", do)):
-        if tensor.shape != q.shape or tensor.dtype != q.dtype:
+        launch.check(tensor, v, v, causal=causal, layout=layout)
+        if tensor.shape[:3] != q.shape[:3] or tensor.dtype != q.dtype:
             raise ValueError(f"{name} is {list(tensor.shape)} of {tensor.dtype}, unlike q")
-    if tuple(lse.shape) != (sizes.batch, sizes.heads, sizes.seq_q) or not lse.is_contiguous():
+    seq_q = q.shape[2 if layout == "BHSD" else 1]
+    if tuple(lse.shape) != (q.shape[0], facts.heads, seq_q) or not lse.is_contiguous():
         raise ValueError(f"lse is {list(lse.shape)}: `forward` makes [B, H, Sq] of float32")
-    if tiling is None:
-        device = launch.device_name(q.device.index)
-        key = {"dim": sizes.dim, "causal": causal, "few": few(sizes)}
-        tiling = launch.tuned("gqa_backward", device, Backward(), **key)
-    return _backward(sizes, causal, layout, tiling, (q, k, v, out, lse, do))
+    return _backward(facts, tiling or _tiling(facts, k), (q, k, v, out, lse, do))
 
 
-def _backward(
-    sizes: launch.Sizes, causal: bool, layout: str, tiling: Backward, tensors: "tuple[Any, ...]"
-) -> "tuple[Any, Any, Any]":
+class Facts(NamedTuple):
+    """What kernels are compiled for; lengths and the number of samples are not among it."""
+
+    heads: int
+    kv_heads: int
+    dim: int
+    dim_v: int
+    causal: bool
+    layout: str
+    dtype: str
+
+
+def _checked(q: Any, k: Any, v: Any, causal: bool, layout: str) -> Facts:
+    wide = hasattr(q, "shape") and q.shape[-1] == 192
+    sizes = launch.check(q, k, k if wide else v, causal=causal, layout=layout, dims=(64, 128, 192))
+    if wide:
+        launch.check(v, v, v, causal=False, layout=layout, dims=(128,))
+        if v.shape[:3] != k.shape[:3] or v.dtype != k.dtype:
+            raise ValueError(f"v is {list(v.shape)} of {v.dtype}, k {list(k.shape)} of {k.dtype}")
+    return Facts(sizes.heads, sizes.kv_heads, sizes.dim, v.shape[3], causal, layout, sizes.dtype)
+
+
+def _tiling(facts: Facts, k: Any) -> Backward:
+    """Return the tiling that a sweep chose, or one that fits."""
+    default = Backward(block_kv=64, columns=True) if facts.dim == 192 else Backward()
+    keys = k.shape[2 if facts.layout == "BHSD" else 1]
+    found = few(k.shape[0] * facts.kv_heads, keys)
+    key = {"dim": facts.dim, "causal": facts.causal, "few": found}
+    return launch.tuned("gqa_backward", launch.device_name(k.device.index), default, **key)
+
+
+def _backward(facts: Facts, tiling: Backward, tensors: "tuple[Any, ...]") -> "tuple[Any, Any, Any]":
     """Launch the three kernels on checked tensors q, k, v, out, lse, do."""
     import torch
 
     q, k, v, out, lse, do = tensors
-    rows = -(-sizes.seq_q // ROWS) * ROWS
+    batch, heads, seq_q = lse.shape
+    rows = -(-seq_q // ROWS) * ROWS
     wide = {"device": q.device, "dtype": torch.float32}
-    shifted, delta = torch.empty(2, sizes.batch, sizes.heads, rows, **wide)
-    sums = torch.empty(sizes.batch, sizes.heads, rows * sizes.dim // LINE, LINE, **wide)
+    shifted, delta = torch.empty(2, batch, heads, rows, **wide)
+    sums = torch.empty(batch, heads, rows * facts.dim // LINE, LINE, **wide)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-    facts = (sizes.heads, sizes.kv_heads, sizes.dim, causal, layout, sizes.dtype)
     prepare, main, finish = _kernels(facts, tiling)
     prepare(out, do, lse, shifted, delta, sums)
     main(q, k, v, do, shifted, delta, dk, dv, sums)
@@ -616,19 +670,19 @@ def _backward(
 
 
 @cache
-def _forward(heads: int, kv_heads: int, dim: int, causal: bool, layout: str, dtype: str) -> Any:
-    return gqa_forward_lse(heads, kv_heads, dim, causal, layout, dtype)
+def _forward(facts: Facts) -> Any:
+    return gqa_forward_lse(*facts)
 
 
 @cache
-def _kernels(facts: "tuple[Any, ...]", tiling: Backward) -> "tuple[Any, Any, Any]":
-    heads, kv_heads, dim, _, layout, dtype = facts
-    blocks = (tiling.block_q, tiling.block_kv)
-    beside = launch.divisor(tiling.head_group, kv_heads)
+def _kernels(facts: Facts, tiling: Backward) -> "tuple[Any, Any, Any]":
+    heads, _, dim, dim_v, _, layout, dtype = facts
+    beside = launch.divisor(tiling.head_group, facts.kv_heads)
+    cut = tiling._replace(head_group=beside)
     return (
-        gqa_backward_rows(heads, dim, layout, dtype),
-        gqa_backward(*facts, *blocks, tiling.stages, beside, tiling.ahead),
-        gqa_backward_round(heads, dim, layout, dtype, *blocks),
+        gqa_backward_rows(heads, dim, dim_v, layout, dtype),
+        gqa_backward(*facts, *cut),
+        gqa_backward_round(heads, dim, layout, dtype, cut.block_q, cut.computing),
     )
 
 

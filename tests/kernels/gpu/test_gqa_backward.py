@@ -28,6 +28,7 @@ CALLS = {
     "one for all": Call(1, 5, 1, 257, 257, 128),
     "one for each": Call(2, 2, 2, 200, 200, 64),
     "bfloat16": Call(2, 6, 2, 300, 300, 128, "bfloat16"),
+    "192 and 128": Call(2, 4, 2, 300, 300, 192),
 }
 """Lengths and numbers of samples are no facts of ours: few kernels are compiled."""
 TILINGS: dict[str, dict[str, Any]] = {
@@ -37,6 +38,8 @@ TILINGS: dict[str, dict[str, Any]] = {
     "64 keys": {"block_kv": 64},
 }
 """The others fit head size 64 alone."""
+WIDE = {"block_kv": 64, "columns": True}
+"""What head size 192 needs."""
 PAIRS = [
     (name, tiling, causal)
     for name, call in CALLS.items()
@@ -48,13 +51,15 @@ PAIRS = [
 
 
 def given(name: str) -> tuple[Any, ...]:
-    """Return q, k, v and do in BHSD."""
+    """Return q, k, v and do in BHSD. Head size 192 has values of 128."""
     import torch
 
     call = CALLS[name]
+    q, k, v = tensors(name, call)
     rng = np.random.default_rng(zlib.crc32(name.encode()) + 1)
-    do = rng.standard_normal((call.batch, call.heads, call.seq_q, call.dim))
-    return (*tensors(name, call), torch.from_numpy(do).to("cuda", getattr(torch, call.dtype)))
+    v = v[..., :128].contiguous()
+    do = rng.standard_normal((call.batch, call.heads, call.seq_q, v.shape[3]))
+    return q, k, v, torch.from_numpy(do).to("cuda", getattr(torch, call.dtype))
 
 
 def bshd(given: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -80,15 +85,16 @@ def upstream_errors(call: Call, half: tuple[Any, ...], causal: bool) -> tuple[fl
         return largest(by_pytorch(half, causal), exact)
     q, k, v, do = bshd(half)
     file = upstream("flash_attention/example_gqa_bwd.py")
-    sizes, group = (call.batch, call.heads, call.seq_q, call.dim), call.heads // call.kv_heads
-    out, lse = file.flashattn_fwd(*sizes, call.dim, causal, 128, 64, group)(q, k, v)
-    delta = file.flashattn_bwd_preprocess(*sizes)(out, do)
+    sizes, group = (call.batch, call.heads, call.seq_q), call.heads // call.kv_heads
+    dims = (q.shape[3], v.shape[3])
+    out, lse = file.flashattn_fwd(*sizes, *dims, causal, 128, 64, group)(q, k, v)
+    delta = file.flashattn_bwd_preprocess(*sizes, dims[1])(out, do)
     dq, dk, dv = (torch.zeros(x.shape, dtype=torch.float32, device="cuda") for x in (q, k, v))
     main = file.flashattn_bwd_atomic_add(
-        *sizes, call.dim, causal, 128, 32, threads=256, num_stages=2, groups=group
+        *sizes, *dims, causal, 128, 32, threads=256, num_stages=2, groups=group
     )
     main(q, k, v, do, lse, delta, dq, dk, dv)
-    dq = file.flashattn_bwd_postprocess(*sizes)(dq)
+    dq = file.flashattn_bwd_postprocess(*sizes, dims[0])(dq)
     return largest(bshd((dq, dk.half(), dv.half())), exact)
 
 
@@ -103,7 +109,16 @@ def test_gradients(name: str, tiling: str, causal: bool, monkeypatch: pytest.Mon
     q, k, v, do = bshd(tensors_given)
     poison(monkeypatch)
     out, lse = forward(q, k, v, causal=causal)
-    got = backward(q, k, v, out, lse, do, causal=causal, tiling=Backward(**TILINGS[tiling]))
+    got = backward(
+        q,
+        k,
+        v,
+        out,
+        lse,
+        do,
+        causal=causal,
+        tiling=Backward(**(WIDE if call.dim == 192 else TILINGS[tiling])),
+    )
     got = bshd(got)
     label = f"gqa {name} {tiling} causal={causal} {call}"
     check(label, got, exact, theirs, call.dtype)

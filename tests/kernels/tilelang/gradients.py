@@ -127,6 +127,8 @@ class _Runner:
 
     def __call__(self, builder: str, inputs: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         wanted = _ARGUMENTS[builder]
+        if builder == "backward_round":
+            wanted = (*wanted, "block_kv" if self.prefix == "mha" else "computing")
         runs = [
             Run({n: x for n, x in self._named(case).items() if n in wanted}, given)
             for case, given in zip(self.cases, inputs, strict=True)
@@ -135,16 +137,19 @@ class _Runner:
 
     def _named(self, case: Case) -> dict[str, Any]:
         named = {**case._asdict(), **dict(case.tiling)}
-        return {n: x for n, x in named.items() if n != "kv_heads" or self.prefix == "gqa"}
+        named["dim_v"] = named["dim_v"] or case.dim
+        named["computing"] = 256 if named.get("columns") else named.get("block_kv", 128) * 2
+        grouped = ("kv_heads", "dim_v", "columns", "computing")
+        return {n: x for n, x in named.items() if n not in grouped or self.prefix == "gqa"}
 
 
 _SIZES = ("heads", "dim", "layout", "dtype")
-_MASKED = (*_SIZES, "kv_heads", "causal")
+_MASKED = (*_SIZES, "kv_heads", "dim_v", "causal")
 _ARGUMENTS = {
     "forward_lse": _MASKED,
-    "backward_rows": _SIZES,
-    "backward": (*_MASKED, "block_q", "block_kv", "stages", "head_group", "ahead"),
-    "backward_round": (*_SIZES, "block_q", "block_kv"),
+    "backward_rows": (*_SIZES, "dim_v"),
+    "backward": (*_MASKED, "block_q", "block_kv", "stages", "head_group", "ahead", "columns"),
+    "backward_round": (*_SIZES, "block_q"),
 }
 
 

@@ -25,6 +25,14 @@ CASES = {
         1, 6, 2, 200, 200, 64, causal=True, layout="BSHD",
         tiling=(("ahead", True), ("stages", 3), ("head_group", 2)),
     ),
+    "192 and 128": Case(
+        1, 4, 2, 130, 150, 192, causal=True, layout="BSHD", dim_v=128,
+        tiling=(("block_kv", 64), ("columns", True)),
+    ),
+    "192 and 128, not causal": Case(
+        1, 2, 1, 100, 100, 192, causal=False, layout="BSHD", dim_v=128, dtype="bfloat16",
+        tiling=(("block_kv", 64), ("columns", True), ("ahead", True)),
+    ),
     "large scores": Case(1, 4, 2, 130, 200, 64, causal=True, layout="BSHD", size=12.0),
     "bfloat16": Case(1, 2, 1, 140, 200, 128, causal=True, layout="BSHD", dtype="bfloat16"),
 }  # fmt: skip
