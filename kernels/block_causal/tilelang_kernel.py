@@ -390,7 +390,7 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     q, k, v = run.inputs[:3]
     heads, dim = q.shape[-2:]
     size, scale = run.args[3:5] if q.ndim == 3 else run.args[4:6]
-    made = block_causal_forward(heads, dim, size, scale, str(q.dtype), turns=True)
+    made = block_causal_forward(heads, dim, size, scale, str(q.dtype), block_n=64, turns=True)
     if q.ndim == 3:
         return tuple(made(q, k, v, *run.inputs[3:5]))
     batch, seq = q.shape[:2]

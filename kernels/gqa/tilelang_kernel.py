@@ -322,6 +322,15 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     batch, seq, heads, dim = q.shape
     kind = str(q.dtype)
     made = gqa_forward(
-        batch, heads, k.shape[2], seq, k.shape[1], dim, run.args[4], dtype=kind, turns=True
+        batch,
+        heads,
+        k.shape[2],
+        seq,
+        k.shape[1],
+        dim,
+        run.args[4],
+        dtype=kind,
+        block_n=64,
+        turns=True,
     )
     return (made(*run.inputs),)

@@ -325,6 +325,7 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
         causal=run.args[5 if bhsd else 4],
         layout="BHSD" if bhsd else "BSHD",
         dtype=str(q.dtype),
+        block_n=64,
         turns=True,
     )
     return (made(*run.inputs),)

@@ -365,6 +365,15 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     batch, heads, seq_q, dim = q.shape
     kind = str(q.dtype)
     made = sink_forward(
-        batch, heads, k.shape[1], seq_q, k.shape[2], dim, run.args[5], dtype=kind, turns=True
+        batch,
+        heads,
+        k.shape[1],
+        seq_q,
+        k.shape[2],
+        dim,
+        run.args[5],
+        dtype=kind,
+        block_n=64,
+        turns=True,
     )
     return (made(*run.inputs),)

@@ -381,5 +381,7 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     _, heads, dim = q.shape
     causal, size = run.args[6:8]
     kind = str(q.dtype)
-    made = sink_gqa_varlen_forward(heads, k.shape[1], dim, causal, size, kind, turns=True)
+    made = sink_gqa_varlen_forward(
+        heads, k.shape[1], dim, causal, size, kind, block_n=64, turns=True
+    )
     return (made(*run.inputs),)

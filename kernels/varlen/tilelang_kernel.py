@@ -336,5 +336,7 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
     q, k = run.inputs[:2]
     _, heads, dim = q.shape
-    made = varlen_forward(heads, k.shape[1], dim, run.args[-1], str(q.dtype), turns=True)
+    made = varlen_forward(
+        heads, k.shape[1], dim, run.args[-1], str(q.dtype), block_n=64, turns=True
+    )
     return (made(*run.inputs),)

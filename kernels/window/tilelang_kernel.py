@@ -327,5 +327,7 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     size = run.args[5] if len(run.args) > 5 else None
     if size is None or not all(float(sink) == float("-inf") for sink in sinks):
         raise NotImplementedError("this variant has a window and no sinks")
-    made = window_forward(*q.shape[:3], k.shape[2], q.shape[3], size, dtype=str(q.dtype))
+    made = window_forward(
+        *q.shape[:3], k.shape[2], q.shape[3], size, dtype=str(q.dtype), block_n=64
+    )
     return (made(q, k, v),)
