@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.compare import norm
-from srcmap.cite.glue import BEHIND, GLUE, JOIN, NOT, TOGETHER
+from srcmap.cite.glue import BEHIND, GLUE, JOIN, NOT
 from srcmap.cite.placing import Placing
 from srcmap.cite.words import is_path, telling
 from srcmap.model import Lines
@@ -32,6 +32,7 @@ _QUOTED_AHEAD = re.compile(
 _NAME = r"(?<![A-Za-z0-9_./-])([A-Za-z_][A-Za-z0-9_.]*[A-Za-z0-9_](?:\(\))?)"
 _PLAIN = re.compile(rf"{_NAME}\Z")
 _PLAIN_LIST = re.compile(rf"{_NAME}\s?(?:与|和|及|、|and)\s?\Z")
+_CLAUSES = re.compile(r"[;；,，。]")
 _STOPS = ("。", "；", ";", "！", "？", "!", "?", ". ")
 _EDGE = re.compile(r"\Z|[\s(（:：,，]|[\u4e00-\u9fff]")
 _WIDE = r"\u4e00-\u9fff"
@@ -75,36 +76,18 @@ class Besides:
         if citation.rule in ("comment", "include") or self._spots.in_comment(citation):
             return None
         if spot.before[0] == spot.before[1] == citation.at[0] and citation.same:
-            return self._behind(citation)
-        group, index = self._group(citation)
+            return self._behind((citation.at,), 0)
+        group, index = spot.group, spot.nth
         low = max(self._spots.edge_before(group[0][0]), spot.sentence[0], group[0][0] - 500)
         found = self._code(low, group[0][0]) or self._bare(low, group[0][0], spot)
         if found and not self._spots.is_ahead(found.at[1], group[0][0], group[-1][1]):
             if not self._placing.before(*found.at, group[0][0], group[-1][1]):
                 return found._replace(sure=False)
             return found if found.prose else self._shared(found, group, index)
-        if len(group) > 1 or (not found and telling(self._text[low : group[0][0]])):
+        clause = _CLAUSES.split(self._text[low : group[0][0]])[-1]
+        if not found and telling(clause):
             return None
-        return self._behind(citation)
-
-    def _group(self, citation: Citation) -> tuple[list[Span], int]:
-        """Give the citations that stand together with this one, and which of them it is."""
-        places = self._spots.places
-        here = bisect_left(places, citation.at)
-        first = last = here
-        while first > 0 and self._together(places[first - 1], places[first]):
-            first -= 1
-        while last + 1 < len(places) and self._together(places[last], places[last + 1]):
-            last += 1
-        return list(places[first : last + 1]), here - first
-
-    def _together(self, one: Span, other: Span) -> bool:
-        if not 0 <= other[0] - one[1] <= 24:
-            return False
-        between = self._text[one[1] : other[0]]
-        return (
-            "\n\n" not in between and "|" not in between and TOGETHER.fullmatch(between) is not None
-        )
+        return self._behind(group, index)
 
     def _shared(self, found: Beside, group: Sequence[Span], index: int) -> Beside:
         """Give the part of one of several citations that stand together."""
@@ -168,24 +151,37 @@ class Besides:
         """Whether nothing is set as code here, so that code stands bare, and in no block."""
         return not spot.begins and not self._spots.codes(low, at)
 
-    def _behind(self, citation: Citation) -> Beside | None:
-        at = citation.at[1]
+    def _behind(self, group: Sequence[Span], index: int) -> Beside | None:
+        """Read what is named right behind a citation, or behind several that stand together."""
+        at = group[-1][1]
         edge = self._spots.edge_after(at)
         lead = BEHIND.match(self._text, at, edge)
         if lead is None:
             return None
-        sure = "的" not in lead[0]
-        for start, last, body in self._spots.codes(at, min(edge, lead.end() + 4)):
-            if last <= edge and start - lead.end() <= 2 and not self._cites((start, last, body)):
-                return Beside((body,), at=(start, last), sure=sure)
+        items, last = self._code_ahead(lead.end(), at, edge)
+        if items:
+            return self._shared(Beside(items, at=(lead.end(), last)), group, index)
+        if len(group) > 1:
+            return None
         quoted = _QUOTED_AHEAD.match(self._text, lead.end(), edge)
         if quoted:
             body = next(group for group in quoted.groups() if group)
-            return Beside((body,), prose=True, at=quoted.span(), sure=sure)
+            return Beside((body,), prose=True, at=quoted.span())
         code = _CODE_AHEAD.match(self._text, lead.end(), edge)
         if code and not self._spots.codes(at, code.end()):
-            return Beside((code[1],), at=code.span(1), sure=sure)
+            return Beside((code[1],), at=code.span(1))
         return None
+
+    def _code_ahead(self, begin: int, at: int, edge: int) -> tuple[tuple[str, ...], int]:
+        """Read code spans that are joined to each other, from an offset on."""
+        found: list[str] = []
+        for start, last, body in self._spots.codes(at, edge):
+            near = start - begin <= 2 if not found else JOIN.fullmatch(self._text, begin, start)
+            if last > edge or not near or self._cites((start, last, body)):
+                break
+            found.append(body)
+            begin = last
+        return tuple(found), begin
 
     def _cites(self, code: tuple[int, int, str]) -> bool:
         """Whether a code span is a citation, or the text between two of them."""

@@ -57,9 +57,11 @@ class Concepts:
             for name in sorted(names, key=lambda name: (-len(name), name))
             for at in _occurrences(folded, name)
         ]
-        found = [Named(*m.span(), m[0], short=False) for m in self._exact.finditer(text)]
-        found += self._placed(text, hits) if hits else ()
-        return sorted(found)
+        exact = [Named(*m.span(), m[0], short=False) for m in self._exact.finditer(text)]
+        placed = self._placed(text, hits) if hits else ()
+        inside = (one for one in placed
+                  if not any(e.first < one.last and one.first < e.last for e in exact))  # fmt: skip
+        return sorted([*exact, *inside])
 
     def _placed(self, text: str, hits: Iterable[tuple[int, int, str]]) -> Iterator[Named]:
         """Give the places of hits in the text itself, those that are whole words."""

@@ -23,8 +23,8 @@ _NO_FILE_AFTER = re.compile(
     r"|\s?[:：]\s?(?:[\w./-]+[:：]?\s){0,3}(?:error|warning|syntax|undefined|unexpected|exception)\b"
 )
 _NO_FILE_BEFORE = re.compile(
-    r"(?:矩阵|表格|上表|下表|表\s?\d+|图\s?\d+|[Ff]ig(?:ure)?\.?\s?\d+|[Ll]isting\s?\d+|日志|输出|算法\s?\d*|终端|屏幕|诗|地铁|[Mm]atrix|[Tt]able(?:\s\d+)?"
-    r"|[Oo]utput|[Ll]og|[Aa]lgorithm\s?\d*|[Ss]ubway|[Mm]etro|[Pp]oem|[Rr]ow|\b(?:[Yy]our|[Mm]y|[Oo]ur)(?:\s\w+(?:['’]s)?)?|你的\w{0,4}|我的\w{0,4})"
+    r"(?:矩阵|表格|上表|下表|表\s?\d+|图\s?\d+|[Ff]ig(?:ure)?\.?\s?\d+|[Ll]isting\s?\d+|(?:日志|输出|[Oo]utput|[Ll]og)(?![,，])|算法\s?\d*|终端|屏幕|诗|地铁|[Mm]atrix|[Tt]able(?:\s\d+)?"
+    r"|[Aa]lgorithm\s?\d*|[Ss]ubway|[Mm]etro|[Pp]oem|[Rr]ow|\b(?:[Yy]our|[Mm]y|[Oo]ur)(?:\s\w+(?:['’]s)?)?|你的\w{0,4}|我的\w{0,4})"
     r"[，,:：]?\s?(?:的|中|里|的第|中第)?\s?\Z"
 )
 

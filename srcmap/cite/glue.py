@@ -78,8 +78,8 @@ _IS = (
     " applies for lies sits stands comes produces builds makes writes sets"
 )
 _WIDE_IS = (
-    "负责 完成 做 做了 实现 实现了 计算 算 处理 是 为 给出 执行 进行 更新 对应 属于 包含 讲的是 的 写的是 算的是"
-    " 做的是 得到 产生 写出"
+    "负责 完成 做 做了 实现 实现了 计算 算 处理 是 为 给出 执行 进行 更新 对应 属于 包含 讲的是 的"
+    " 写的是 算的是 做的是 得到 产生 写出"
 )
 SAYS = re.compile(
     r"[\s`*}\\)\]]*行?(?:[:：—–(（\[|→=-]+\s*|[,，]?\s?(?:that is|i\.e\.|namely|which"
@@ -90,8 +90,8 @@ SAYS = re.compile(
 )
 """From a citation to the concept that it is said to be."""
 _SHOWS = (
-    "defines sets holds has is reads assigns declares computes calls loads stores adds says contains"
-    " shows"
+    "define set hold have are read assign declare compute call load store defines sets holds has is"
+    " reads assigns declares computes calls loads stores adds says contains shows"
 )
 _WIDE_SHOWS = "的 是 有 读 写着 写的是 说 写道 定义 声明 调用 定义了 声明了 调用了 设置 给出"
 BEHIND = re.compile(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.concepts import CJK, Concepts, Named
-from srcmap.cite.glue import GLUE
+from srcmap.cite.glue import GLUE, JOIN
 from srcmap.cite.page import Region
 from srcmap.cite.placing import (
     AWAY_AFTER,
@@ -29,9 +30,13 @@ _WORD = re.compile(
 )
 """A word in Chinese text: more often a name than a word in English text is."""
 _PART = re.compile(
-    r"(?<!code )(?<!place )(?<!location )(?<!implementation )\b(?:of|for|from|with)\s+(?:(?:the|an?|its|this)\s+)?[`*]*\Z"
+    r"(?<!code )(?<!place )(?<!location )(?<!implementation )\b(?:of|for|from|with)\s+"
+    r"(?:(?:the|an?|its|this)\s+)?[`*]*\Z"
 )
-_COMPOUND = re.compile(r"[\u4e00-\u9fff](?<![的与和是做求再后先把、或及行于在看讲说算见为用到有])\Z")
+_AND = re.compile(rf"(?:{JOIN.pattern})(?:the\s)?")
+_COMPOUND = re.compile(
+    r"[\u4e00-\u9fff](?<![的与和是做求再后先把、或及行于在看讲说算见为用到有])\Z"
+)
 """What makes a short name in Chinese the end of a longer word."""
 _PATH = re.compile(r"\S+/\S+\.\w{1,5}(?:[:#]\S*)?")
 
@@ -63,19 +68,38 @@ class Naming:
             above = [m for m in self._named(*spot.lead)[::-1] if self._is_above(m)]
             if above:
                 return Said(_concepts(above), distant=True, last=above[0].last)
-        at = spot.before[1]
-        found = [m for m in self._named(*spot.before)[::-1] if self._is_said(m, spot, at)]
+        named = self._named(*spot.head)
+        at = spot.head[1]
+        found = [m for m in named[::-1] if self._is_said(m, spot, at)]
         if found and self._spots.is_ahead(found[0].last, at, spot.after[0]):
             found = []
         if found:
+            chain = self._joined(named, at)
+            if len(chain) == len(spot.group) > 1:
+                return Said(chain[spot.nth], last=found[0].last)
             beside = [m for m in found if GLUE.fullmatch(self._text, m.last, at)]
-            return Said(_concepts(beside or found), last=found[0].last)
+            joined = tuple(concept for one in reversed(chain) for concept in one)
+            return Said(joined or _concepts(beside or found), last=found[0].last)
         behind = [
             m
             for m in self._named(*spot.after)
             if self._placing.behind(m.first, m.last, spot.after[0]) and not self._in_quotation(m)
         ]
         return Said(_concepts(behind))
+
+    def _joined(self, named: Sequence[Named], at: int) -> list[tuple[str, ...]]:
+        """List the concepts that are joined to each other right before a citation.
+
+        A word may mean several of them.
+        """
+        chain: list[tuple[str, ...]] = []
+        between = GLUE
+        for place, same in groupby(reversed(named), key=lambda one: (one.first, one.last)):
+            if not between.fullmatch(self._text, place[1], at):
+                break
+            chain.insert(0, tuple(one.concept for one in same))
+            at, between = place[0], _AND
+        return chain
 
     def told(self, spot: Spot) -> tuple[str, ...]:
         """List the concepts whose full names stand before a citation, whatever is said of them."""

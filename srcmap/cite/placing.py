@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from srcmap.cite.glue import GLUE, SAYS
-from srcmap.cite.words import telling
+from srcmap.cite.words import speaks
 
 if TYPE_CHECKING:
     from srcmap.cite.spots import Spots
@@ -21,12 +21,12 @@ AWAY_BEFORE = re.compile(
     r"|once|per|never|how|why|whether|if|when|while|because of|thanks to|due to|despite|beyond)"
     r"\s+(?:(?:the|an?|its|this|each|any)\s+)?"
     r"|(?:非|non-?|除了|没有|并非|不是|不同于|无需|不需要|不用|区别于|替代|代替|而非|不像|未|不|由于|因为"
-    r"|与|跟|比|每个|每次|读完|看完|只有|对于|别把|不涉及|为了)\s?)[`*]*\Z",
+    r"|每个|每次|读完|看完|只有|对于|别把|不涉及|为了)\s?)[`*]*\Z",
     re.IGNORECASE,
 )
 AWAY_AFTER = re.compile(
     r"[`*]*\s?(?:body\b|的?\s?(?:之前|之后|以前|以后|前面|后面|前的|后的|之外|以外|体|内部|上面|下面|上方"
-    r"|下方|上一行|下一行|上一步|下一步|旁边|附近|不同|无关|而言|来说|的存在|算完|执行完))"
+    r"|下方|上一行|下一行|上一步|下一步|旁边|附近|不同|相比|相反|无关|而言|来说|的存在|算完|执行完))"
 )
 """What is near something named, and is not it."""
 FRAME_BEFORE = re.compile(
@@ -39,17 +39,26 @@ _DENIED = re.compile(
     r"不|没有|无关|未|非|并非|\b(?:not|never|no|without|nothing|neither|nor|cannot|another)\b|n['’]t\b"
 )
 _APART = re.compile(
-    r"[;；](?!\s*(?:(?:its|their|the)\s(?:code|place|lines?)\b|(?:it|they)\s(?:is|are|sits?|stands?)\s(?:at|in|on)\b|其|它|代码|位置))"
+    r"[;；](?!\s*(?:(?:its|their|the)\s(?:code|place|lines?)\b"
+    r"|(?:it|they)\s(?:is|are|sits?|stands?)\s(?:at|in|on)\b|其|它|代码|位置))"
     r"|[。！？!?]|\.\s|\n\s*\n"
 )
 _LOCATOR = re.compile(
-    r"(?:[(（\[【:：—–|>→]|[,，;；]\s(?:it\s)?(?:is|are)|code is|代码是|\b(?:at|in|on|see|lines?|here|under|via)|\bof(?=\s+[`*]*\Z)"
+    r"(?:[(（\[【:：—–|>→]|[,，;；]\s(?:it\s)?(?:is|are)|code is|代码是"
+    r"|\b(?:at|in|on|see|lines?|here|under|via)|\bof(?=\s+[`*]*\Z)"
     r"|同一?文件|该文件|[Ss]ame file[,:]?|见|在|位于|于|处|源码|出处|来源|第|从|自|对应|参考|分别)"
     r"[\s`*“\"'(（\[{\\]*(?:\\?\w+\{)?(?::\w+:)?[`*]*\Z"
 )
 """What introduces a place at the end of the text before it."""
 _COMMA_LED = re.compile(r"[,，]\s*[\s`*\\{]*(?:\\\w+\{)?(?::\w+:)?[`*]*\Z")
 _ENDS = re.compile(r"[`*]*\s?(?:\Z|[。，；,.;\n（(|)）])")
+_BRACKET = re.compile(r"[\s`*]*[(（][\s`*]*")
+_NONE = re.compile(
+    r"(?:\b(?:without|unlike|no|not|never)\s+(?:(?:the|an?|its|this|any)\s+)?"
+    r"|(?:非|non-?|除了|没有|并非|不是|无需|不需要|不用|而非|不像|未|不)\s?)[`*]*\Z",
+    re.IGNORECASE,
+)
+"""In brackets right behind something named stands its place, unless it is not there at all."""
 _PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n\s*\n")
 
 Placed = Literal["beside", "apart", ""]
@@ -64,9 +73,11 @@ class Placing:
     def before(self, first: int, last: int, at: int, end: int) -> Placed:
         """Say how a citation at `at` gives the place of what stands before it."""
         head = self._text[max(first - 28, 0) : first]
+        gap = self._text[last:at]
+        if _BRACKET.fullmatch(gap) and not _NONE.search(head):
+            return "beside"
         if AWAY_BEFORE.search(head) or AWAY_AFTER.match(self._text, last):
             return ""
-        gap = self._text[last:at]
         if len(gap) <= 60 and GLUE.fullmatch(gap):
             return "" if _COMMA_LED.search(gap) and self._goes_on(end) else "beside"
         if len(gap) > 240 or _DENIED.search(gap) or _APART.search(gap):
@@ -86,4 +97,4 @@ class Placing:
         """Whether the clause goes on behind a citation: it is what the clause speaks of."""
         rest = self._text[end : min(self._spots.edge_after(end), end + 80)]
         piece = _PIECE.search(rest)
-        return telling(rest[: piece.start() if piece else None])
+        return speaks(rest[: piece.start() if piece else None])

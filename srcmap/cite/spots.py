@@ -8,44 +8,29 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from srcmap.cite.words import is_code, shown_lines, telling
+from srcmap.cite.glue import TOGETHER
+from srcmap.cite.labels import first_cell, heading, of_include
+from srcmap.cite.seams import (
+    CLOSED,
+    COMMA,
+    END,
+    GOES_ON,
+    GROUP,
+    IN_LINK,
+    LISTED,
+    MARKUP,
+    PARTING,
+    PIECE,
+    QUOTATION,
+    TITLE,
+)
+from srcmap.cite.words import is_code, shown_lines, speaks, telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from srcmap.cite.nouns import Citation
+    from srcmap.cite.nouns import Citation, Span
     from srcmap.cite.page import Page
-
-_SHORTENED = "".join(
-    rf"(?<!\b{word})" for word in ("[Ii]bid", "e\\.g", "i\\.e", "[Cc]f", "vs", "[Ff]ig", "[Ss]ec")
-)
-_END = re.compile(
-    rf"[。！？](?![」』”])|(?:[!?]|{_SHORTENED}\.)(?=\s|\Z)"
-    r"|[:：][ \t*]*\r?\n(?!\s*[`\\])|\n[ \t]*\r?\n|；\s*\n"
-)
-_CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
-"""A reference at the end of its line: what follows is about something else."""
-_COMMA = re.compile(r"[,，、;；]\s*(?:and\s+|而\s?|then\s+)?(?:第|[Ll]ines?\s|行\s?)?[\s`*\\]*\Z")
-_LISTED = re.compile(r"[`*]*\s*(?:[:：]|–|—|->|→)\s*\S")
-_PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n")
-_QUOTATION = re.compile(
-    r"“[^”]{12,400}”|「[^」]{8,400}」|『[^』]{8,400}』|(?<!\w)\"[^\"\n]{12,200}\"(?!\w)"
-    r"|(?<!`)``[^`]{12,400}?''"
-)
-_MARKUP = re.compile(r":\w+:(?=`)|\\\w+\*?\{|\\verb\W")
-_TITLE = re.compile(r"\s*#{1,6}\s")
-"""A heading, when nothing is between it and a citation; else a comment in code."""
-_GOES_ON = re.compile(
-    r"\W*(?:(?:(?:that|this|it|which|these)(?:\s(?:line|code|loop|block|statement|one|is))?\s)?"
-    r"(?:is|are|stands?|sits?|comes?|lives?)(?:\s(?:at|in|from|on|found\s(?:at|in)))?|at|in|on"
-    r"|(?:这|以上|上面)?(?:一?[段行句]|几行)?(?:代码)?(?:就?在|位于|来自|出自|是|即|取自|摘自|对应|的位置是))\W*(?::\w+:)?\W*\Z",
-    re.IGNORECASE,
-)
-"""Between code and a reference that goes on with its sentence."""
-_PARTING = re.compile(r"[,，;；。]|\b(?:and|while|then|followed by)\b|[与和而及]|然后|再到?")
-_GROUP = re.compile(r"[`*]{0,2}\s?(?:行\s?)?[(（][^()（）\n]{1,60}[)）]")
-"""Brackets right behind a reference say what is there."""
-_IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\s*\{(?:\\\w+\s*\{)*)\Z")
 
 
 class Spot(NamedTuple):
@@ -58,6 +43,12 @@ class Spot(NamedTuple):
     lead: tuple[int, int] | None
     """The text above, for a citation that begins its line."""
     begins: bool
+    group: tuple[Span, ...] = ()
+    """The citations that stand together with this one: "a.py:19,52"."""
+    nth: int = 0
+    """Which of them it is."""
+    head: tuple[int, int] = (0, 0)
+    """The clause of the first of them."""
 
 
 class Spots:
@@ -75,12 +66,15 @@ class Spots:
 
     def spot(self, citation: Citation) -> Spot:
         """Find the sentence, the clause and the lead of a citation."""
+        return self._grouped(self._spot(citation), citation)
+
+    def _spot(self, citation: Citation) -> Spot:
         if citation.rule == "include":
-            return self._of_include(citation)
-        first, last = self._sentence(*citation.at)
+            return Spot(*of_include(self, citation))
+        first, last = self.sentence(*citation.at)
         label = self._labels.get(citation.at, citation.at)
         start = self.edge_before(label[0])
-        group = _GROUP.match(self.text, start, label[0])
+        group = GROUP.match(self.text, start, label[0])
         before = (min(max(first, group.end() if group and start else start), label[0]), label[0])
         after = self._after(citation, before, last)
         inside = not re.match(r"[`*\s]*[)）\]]", self.text[after[0] : after[0] + 4])
@@ -91,56 +85,41 @@ class Spots:
             return Spot(line, line, (citation.at[1], citation.at[1]), None, False)
         begins = self.begins(citation) and bool(self.above(citation))
         if not begins and not any(telling(self.text[slice(*part)]) for part in (before, after)):
-            before = self._first_cell(citation) or self._heading(citation) or before
+            before = first_cell(self, citation) or heading(self, citation) or before
         return Spot((first, last), before, after, self._lead(citation) if begins else None, begins)
 
-    def _first_cell(self, citation: Citation) -> tuple[int, int] | None:
-        """Give the cell that a table row begins with, for the citations of its other columns."""
-        block = self.page.blocks[self.page.block_at(citation.at[0])] if self.page.blocks else None
-        if block is None or block.kind != "row":
-            return None
-        match = re.compile(r"\s*\|?\s*([^|\n]+?)\s*\|").match(self.text, block.first, citation.at[0])
-        if match is None or self.edge_before(match.end(1)) > block.first:
-            return None
-        return match.span(1)
-
-    def _heading(self, citation: Citation) -> tuple[int, int] | None:
-        """Give the heading, or the label, above a paragraph that holds nothing but citations."""
-        index = self.page.block_at(citation.at[0])
-        if index < 1:
-            return None
-        block, above = self.page.blocks[index], self.page.blocks[index - 1]
-        rest = self.without_places(block.first, citation.at[0])
-        shown = self.text[above.first : above.last].strip()
-        if re.search(r"\w", rest) or self.edge_before(citation.at[0]) > above.first:
-            return None
-        label = len(shown) < 60 and (
-            shown.endswith((":", "：")) or re.fullmatch(r"\*\*.+\*\*", shown)
+    def _grouped(self, spot: Spot, citation: Citation) -> Spot:
+        here = bisect_left(self.places, citation.at)
+        first = last = here
+        while first > 0 and self._together(self.places[first - 1], self.places[first]):
+            first -= 1
+        while last + 1 < len(self.places) and self._together(*self.places[last : last + 2]):
+            last += 1
+        start = self.places[first][0]
+        head = spot.before
+        if first < here:
+            head = (max(self.edge_before(start), min(spot.sentence[0], start)), start)
+        return spot._replace(
+            group=tuple(self.places[first : last + 1]), nth=here - first, head=head
         )
-        return above[:2] if above.kind == "heading" or label else None
 
-    def _of_include(self, citation: Citation) -> Spot:
-        """Read the caption of a directive, else the sentence that announces it."""
-        first, last = citation.at
-        region = self.page.region_at(first)
-        told = self.page.caption(first)
-        if told is None:
-            at = region.first if region else first
-            end = len(self.text[:at].rstrip())
-            announced = self.text[:end].endswith((":", "：")) and at - end < 4
-            low, _ = self._sentence(end - 1, end - 1) if announced else (end, end)
-            told = (max(low, self.edge_before(end)), end)
-        return Spot(told, told, (last, last), None, False)
+    def _together(self, one: Span, other: Span) -> bool:
+        if not 0 <= other[0] - one[1] <= 24:
+            return False
+        between = self.text[one[1] : other[0]]
+        return (
+            "\n\n" not in between and "|" not in between and TOGETHER.fullmatch(between) is not None
+        )
 
     def _after(self, citation: Citation, before: tuple[int, int], last: int) -> tuple[int, int]:
         """Give the rest of the sentence, where nothing before the citation says what is there."""
         at = citation.at[1]
         edge = self.edge_after(at)
-        group = _GROUP.match(self.text, at, edge)
+        group = GROUP.match(self.text, at, edge)
         if group:
             return (at, group.end())
         shared = edge < last and telling(self.text[slice(*before)])
-        if not citation.same and (shared or _CLOSED.match(self.text, at)):
+        if not citation.same and (shared or CLOSED.match(self.text, at)):
             return (at, at)
         if edge < last:
             edge = self._parted(at, edge)
@@ -148,14 +127,14 @@ class Spots:
 
     def _parted(self, at: int, edge: int) -> int:
         """Give where the text between two citations goes over from the one to the other."""
-        parts = [m.start() for m in _PARTING.finditer(self.text, at, edge)]
+        parts = [m.start() for m in PARTING.finditer(self.text, at, edge)]
         code = [c[:2] for c in self.codes(at, edge)]
         free = [p for p in parts if not any(first < p < last for first, last in code)]
         return free[-1] if free else edge
 
     @cached_property
     def _quotations(self) -> list[tuple[int, int]]:
-        return [match.span() for match in _QUOTATION.finditer(self.text)]
+        return [match.span() for match in QUOTATION.finditer(self.text)]
 
     def in_quotation(self, first: int, last: int) -> bool:
         """Whether something is a part of text in quotation marks."""
@@ -168,10 +147,10 @@ class Spots:
         if self.edge_before(at) < max(last - 200, 1):
             return False
         rest = self.text[end : min(self.edge_after(end), end + 80)]
-        if "\n" in gap and _LISTED.match(rest):
+        if "\n" in gap and LISTED.match(rest):
             return not re.search(r"\w", gap)
-        piece = _PIECE.search(rest, 1)
-        return _COMMA.search(gap) is not None and telling(rest[: piece.start() if piece else None])
+        piece = PIECE.search(rest, 1)
+        return COMMA.search(gap) is not None and speaks(rest[: piece.start() if piece else None])
 
     def _opens(self, citation: Citation) -> bool:
         """Whether it is the first thing in brackets."""
@@ -183,17 +162,17 @@ class Spots:
         return {
             other: one
             for one, other in pairwise(self.places)
-            if other[0] - one[1] < 24 and _IN_LINK.match(self.text[one[1] : other[0]])
+            if other[0] - one[1] < 24 and IN_LINK.match(self.text[one[1] : other[0]])
         }
 
-    def _sentence(self, first: int, last: int) -> tuple[int, int]:
+    def sentence(self, first: int, last: int) -> tuple[int, int]:
         block = self.page.blocks[self.page.block_at(first)] if self.page.blocks else None
         low, high = (block.first, max(block.last, last)) if block else (0, len(self.text))
         low = max(min(low, first), first - 700)
         start = low
-        for match in _END.finditer(self.text, low, first):
+        for match in END.finditer(self.text, low, first):
             start = match.end()
-        end = _END.search(self.text, last, min(high, last + 700))
+        end = END.search(self.text, last, min(high, last + 700))
         return (start, end.start() if end else min(high, last + 700))
 
     def edge_before(self, at: int) -> int:
@@ -245,10 +224,10 @@ class Spots:
         first, _ = self.line_of(citation.at[0])
         head = re.sub(r"(?:同一?文件|见|源码|来源|出处|[Ss]ource|[Ff]rom|[Ss]ee|[Ss]ame file)", "",
                       self.text[first : citation.at[0]])  # fmt: skip
-        head = _MARKUP.sub("", head)
+        head = MARKUP.sub("", head)
         if not re.search(r"\w", head):
             return True
-        return _GOES_ON.match(head) is not None and self._under_code(first)
+        return GOES_ON.match(head) is not None and self._under_code(first)
 
     def _under_code(self, first: int) -> bool:
         """Whether a line is the first below a code block or a quotation."""
@@ -276,7 +255,7 @@ class Spots:
             line = self.text[begin:at].rstrip("\r")
             if not line.strip() and found:
                 break
-            if line.strip() and (not is_code(line) or (not found and _TITLE.match(line))):
+            if line.strip() and (not is_code(line) or (not found and TITLE.match(line))):
                 break
             if line.strip():
                 found.insert(0, line)

@@ -87,6 +87,12 @@ def telling(text: str) -> bool:
     return len(_SAYS_NOTHING.sub("", text)) >= 4
 
 
+def speaks(text: str) -> bool:
+    """Whether text says anything, be it two Chinese characters."""
+    said = _SAYS_NOTHING.sub("", text)
+    return len(said) + len(HAS_CJK.findall(said)) >= 4
+
+
 def shown_lines(text: str) -> list[str]:
     return [line for line in text.strip("\n").split("\n") if line.strip()]
 

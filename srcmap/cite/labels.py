@@ -1,0 +1,49 @@
+"""What names a citation from above or beside: a heading, the first cell of its row, a caption."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from srcmap.cite.nouns import Citation, Span
+    from srcmap.cite.spots import Spots
+
+
+def first_cell(spots: Spots, citation: Citation) -> tuple[int, int] | None:
+    """Give the cell that a table row begins with, for the citations of its other columns."""
+    block = spots.page.blocks[spots.page.block_at(citation.at[0])] if spots.page.blocks else None
+    if block is None or block.kind != "row":
+        return None
+    match = re.compile(r"\s*\|?\s*([^|\n]+?)\s*\|").match(spots.text, block.first, citation.at[0])
+    if match is None or spots.edge_before(match.end(1)) > block.first:
+        return None
+    return match.span(1)
+
+
+def heading(spots: Spots, citation: Citation) -> tuple[int, int] | None:
+    """Give the heading, or the label, above a paragraph that holds nothing but citations."""
+    index = spots.page.block_at(citation.at[0])
+    if index < 1:
+        return None
+    block, above = spots.page.blocks[index], spots.page.blocks[index - 1]
+    rest = spots.without_places(block.first, citation.at[0])
+    shown = spots.text[above.first : above.last].strip()
+    if re.search(r"\w", rest) or spots.edge_before(citation.at[0]) > above.first:
+        return None
+    label = len(shown) < 60 and (shown.endswith((":", "：")) or re.fullmatch(r"\*\*.+\*\*", shown))
+    return above[:2] if above.kind == "heading" or label else None
+
+
+def of_include(spots: Spots, citation: Citation) -> tuple[Span, Span, Span, None, bool]:
+    """Read the caption of a directive, else the sentence that announces it."""
+    first, last = citation.at
+    region = spots.page.region_at(first)
+    told = spots.page.caption(first)
+    if told is None:
+        at = region.first if region else first
+        end = len(spots.text[:at].rstrip())
+        announced = spots.text[:end].endswith((":", "：")) and at - end < 4
+        low, _ = spots.sentence(end - 1, end - 1) if announced else (end, end)
+        told = (max(low, spots.edge_before(end)), end)
+    return told, told, (last, last), None, False
