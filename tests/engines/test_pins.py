@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from srcmap import i18n
 from srcmap.checkout import find_checkout
 from srcmap.engines.caselist import LISTED
-from srcmap import i18n
 from srcmap.engines.child import run_jobs
 from srcmap.engines.jobs import Engine, Job, Outcome
 from srcmap.lock import known_locks

@@ -247,6 +247,7 @@ def mha_sink(rng: Rng) -> Iterator[Check]:
         (2, 1, 129, 200, 32, 64, LARGE),
         (1, 1, 1, 1, 64, None, 1.0),
         (1, 2, 128, 256, 64, 128, -8.0),
+        (1, 2, 100, 300, 64, 64, 3.0),
         (1, 2, 256, 256, 64, 64, 2.0),
     ]:
         q, k, v = three(rng, b, h, sq, d, keys=(b, h, sk, d))
@@ -254,6 +255,8 @@ def mha_sink(rng: Rng) -> Iterator[Check]:
         if scale < 0:  # every score far below zero: a maximum of 0 would swallow the row
             q, k = np.abs(q) * -1, np.abs(k)
         sinks = normal(rng, h, scale=2.0)
+        if scale == 3:
+            sinks[...] = -np.inf  # the window alone
         mask = causal(sq, sk) if size is None else causal(sq, sk) & window(sq, sk, size)
         check = Check(
             f"{b}x{h}x{sq}x{sk}x{d} window {size} scale {scale:g}",
