@@ -325,7 +325,7 @@ def run_mutations(asked: Asked, *, format: str = "text") -> int:  # noqa: A002
     if format == "json":
         emit(document("srcmap-mutants", {"mutants": verdicts, "counts": _scores(verdicts)}))
     else:
-        emit("\n".join(columns([_verdict(v, asked.lang) for v in verdicts], None, indent="")))
+        emit("\n".join(_by_file(verdicts, asked.lang)))
     scores = _scores(verdicts)
     tell(i18n.text("verify.mutants", asked.lang, **scores))
     return 1 if scores["open"] else 0
@@ -349,7 +349,32 @@ def _scores(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     }
 
 
-def _verdict(found: Verdict, lang: str) -> list[str]:
+def _by_file(verdicts: Sequence[Verdict], lang: str) -> list[str]:
+    """Return two lines for each mutant, under the name of its file."""
+    lines: list[str] = []
+    path = ""
+    for found in verdicts:
+        if found.path != path:
+            path = found.path
+            lines += ["", path] if lines else [path]
+        what = f"{found.concept} {found.site}".strip()
+        change = (
+            i18n.text(_CHANGES[found.change], lang) if found.change in _CHANGES else found.change
+        )
+        lines += [f"  {found.lines}  {what}: {change}", f"      {_verdict(found, lang)}"]
+    return lines
+
+
+_CHANGES = {
+    "drop": "verify.mutant.drop",
+    "sides of the choice swapped": "verify.mutant.swapped",
+    "one block less": "verify.mutant.shorter",
+    "one block later": "verify.mutant.later",
+}
+"""Changes that are told in words; others show the code before and after."""
+
+
+def _verdict(found: Verdict, lang: str) -> str:
     if found.noticed_by:
         said = i18n.text("verify.mutant.noticed", lang, check=found.noticed_by)
     elif found.proven is not None:
@@ -360,9 +385,4 @@ def _verdict(found: Verdict, lang: str) -> list[str]:
         said = i18n.text("verify.mutant.explained", lang, why=why)
     else:
         said = i18n.text("verify.mutant.survived", lang)
-    return [
-        f"{found.path}:{found.lines}",
-        f"{found.concept} {found.site}".strip(),
-        found.change,
-        said,
-    ]
+    return said

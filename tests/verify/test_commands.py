@@ -280,6 +280,18 @@ class TestOnAPin:
         assert "  output 0 Output  float16[1, 2, 128, 64]" in said.out
         assert "checks passed" in said.err
 
+    @pytest.mark.usefixtures("project")
+    def test_mutants_are_told_in_words(self, capsys: pytest.CaptureFixture[str]) -> None:
+        argv = ["verify", "mha-varlen", "--mutate", "--repo", "tilelang"]
+        assert run([*argv, "--lang", "en"]) == 0
+        said = capsys.readouterr()
+        assert "state-init: left out\n      noticed by " in said.out
+        assert "\n      equivalent: the mask differs only in rows" in said.out
+        assert " of all " in said.err
+        assert "are proven to compute the same, and of the other" in said.err
+        assert run(["verify", "asc-sink", "--mutate", "--lang", "en"]) == 3
+        assert "asc-sink: no located statement" in capsys.readouterr().err
+
     def test_what_is_kept_may_be_stale(
         self, project: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
