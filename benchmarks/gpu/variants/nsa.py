@@ -85,16 +85,22 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    """Yield tilings: at most 72 KB for three programs, 112 KB for two, 226 KB for one."""
+    """Yield tilings: at most 72 KB for three programs, 112 KB for two, 200 KB for one."""
     block = 4 * shape.block_size * shape.dim  # a block of keys and one of values, in bytes
+    few = shape.seq <= 32 * shape.block_size  # blocks: then all that are in the past may do
     for residents, room in ((3, 72_000), (2, 112_000), (1, 200_000)):
-        most = min(6, (room - 128 * shape.dim - 12 * (shape.seq // shape.block_size)) // block)
         if residents == 3 and shape.dim == 128:  # wgmma needs more registers
             continue
-        for stages in sorted({min(2, most), min(3, most), most} - {0, 1}):
-            yield {"stages": stages, "residents": residents, "queries": 4}
+        most = min(6, (room - 128 * shape.dim - 12 * (shape.seq // shape.block_size)) // block)
+        for stages in sorted({2, most} if most > 2 else {most} - {0, 1}):
+            for merged in (True, False) if few else (True,):
+                yield _tiling(stages, residents, 4, merged)
     for queries in (1, 2):
-        yield {"stages": 2, "residents": 2, "queries": queries}
+        yield _tiling(2, 2, queries, not few)
+
+
+def _tiling(stages: int, residents: int, queries: int, merged: bool) -> dict[str, Any]:
+    return {"stages": stages, "residents": residents, "queries": queries, "merged": merged}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
