@@ -32,6 +32,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(outcomes, "HERE", tests)
     monkeypatch.setattr(outcomes, "KERNELS", kernels)
     monkeypatch.setattr(world, "PIN", tmp_path / "pin")
+    monkeypatch.setattr(world, "ROOT", tmp_path)
+    outcomes._imported.cache_clear()
     return tmp_path
 
 
@@ -63,7 +65,7 @@ def report(one: str, outcome: str, when: str = "call") -> Any:
 def run(home: Path, tests: list[tuple[str, str, str]], narrowed: bool = False) -> dict[str, Any]:
     """Run tests (file, name, outcome); those with no outcome are collected and do not end."""
     kept = outcomes.Outcomes(home / "out", ABOUT, narrowed)
-    ids = [f"tests/kernels/gpu/{file}::{name}" for file, name, _ in tests]
+    ids = [f"tests/{file}::{name}" for file, name, _ in tests]
     kept.collected(ids)
     kept.collected(ids)  # as by each side process
     for one, (_, _, outcome) in zip(ids, tests, strict=True):
@@ -124,4 +126,48 @@ def test_an_earlier_run_of_other_sources_is_forgotten(home: Path) -> None:
     (home / "kernels" / "mha" / "tilelang_kernel.py").write_text("changed")
     assert counts(run(home, ALL[2:])) == (1, 0, 0, 0, ["test_mha.py", "test_mha_backward.py"])
     (home / "tests" / "test_forward.py").write_text("def test_mha_other(): ...\n")
+    outcomes._imported.cache_clear()
     assert counts(run(home, ALL[:2])) == (2, 0, 0, 0, ["test_forward.py"])
+
+
+def test_a_run_that_broke_off_is_finished_by_another(home: Path) -> None:
+    many = [("test_mha.py", f"test_one[{n}]", "passed") for n in range(3)]
+    broken = [many[0], (*many[1][:2], "failed"), (*many[2][:2], "")]
+    assert counts(run(home, [*broken, *ALL[1:]]))[:4] == (3, 1, 0, 1)
+    kept = outcomes.Outcomes(home / "out", ABOUT, narrowed=False)
+    passed = kept.passed_before()
+    assert sorted(passed) == [
+        "tests/test_forward.py::test_mha_rows",
+        "tests/test_mha.py::test_one[0]",
+        "tests/test_mha_backward.py::test_two",
+    ]
+    found = run(home, many[1:])
+    assert counts(found) == (5, 0, 0, 0, [])
+    assert found["files"]["test_mha.py"]["why"] == {}
+
+
+def test_what_the_repository_keeps_counts_too(home: Path) -> None:
+    run(home, ALL[:2])
+    (home / "out").rename(home / "kernels" / "results")
+    assert counts(run(home, ALL[2:])) == (3, 0, 0, 0, [])
+
+
+def test_a_change_of_what_a_test_file_imports_makes_it_run_again(home: Path) -> None:
+    (home / "tests" / "shared.py").write_text("from tests.more import x\n")
+    (home / "tests" / "more.py").write_text("x = 1\n")
+    (home / "tests" / "test_mha.py").write_text("from tests.shared import x\ndef test_one(): ...\n")
+    run(home, ALL)
+    (home / "tests" / "more.py").write_text("x = 2\n")
+    outcomes._imported.cache_clear()
+    kept = outcomes.Outcomes(home / "out", ABOUT, narrowed=False)
+    assert "tests/test_mha.py::test_one" not in kept.passed_before()
+    assert len(kept.passed_before()) == 2
+
+
+def test_other_versions_and_sources_do_not_count(home: Path) -> None:
+    run(home, ALL)
+    other = outcomes.Outcomes(home / "out", {**ABOUT, "torch": "3"}, narrowed=False)
+    assert other.passed_before() == []
+    (home / "kernels" / "mha" / "tilelang_kernel.py").write_text("changed")
+    same = outcomes.Outcomes(home / "out", ABOUT, narrowed=False)
+    assert same.passed_before() == []

@@ -27,11 +27,30 @@ class Reporter:
         world.used.clear()
 
 
+class Rest:
+    """Leaves out tests that passed before, with the same sources."""
+
+    def __init__(self, passed: Iterable[str]) -> None:
+        self.passed = set(passed)
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        out = [item for item in items if item.nodeid in self.passed]
+        items[:] = [item for item in items if item.nodeid not in self.passed]
+        config.hook.pytest_deselected(items=out)
+
+
 class Recorder:
     """Where reports come together: keeps them."""
 
-    def __init__(self, kept: outcomes.Outcomes) -> None:
+    def __init__(self, kept: outcomes.Outcomes, passed: list[str]) -> None:
         self.kept = kept
+        self.passed = passed
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["srcmap_gpu_passed"] = self.passed
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.kept.collected(item.nodeid for item in session.items)
@@ -48,11 +67,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if world.why_not():
         return
     config.pluginmanager.register(Reporter(), "srcmap-gpu-reporter")
-    if hasattr(config, "workerinput"):  # a side process: reports go to the one that started it
+    side = getattr(config, "workerinput", None)
+    if side is not None:  # a side process: reports go to the one that started it
+        config.pluginmanager.register(Rest(side["srcmap_gpu_passed"]), "srcmap-gpu-rest")
         return
     out = Path(os.environ.get("SRCMAP_GPU_RESULTS", outcomes.KERNELS / "results"))
     kept = outcomes.Outcomes(out, outcomes.about(), narrowed=_narrowed(config))
-    config.pluginmanager.register(Recorder(kept), "srcmap-gpu-recorder")
+    passed = kept.passed_before() if os.environ.get("SRCMAP_GPU_REST") else []
+    config.pluginmanager.register(Rest(passed), "srcmap-gpu-rest")
+    config.pluginmanager.register(Recorder(kept, passed), "srcmap-gpu-recorder")
 
 
 def _narrowed(config: pytest.Config) -> bool:

@@ -4,7 +4,9 @@ One file for each folder of `kernels/`, with the tests of each test file: all of
 and `test_<folder>_*.py`, and of `test_forward.py` the functions `test_<folder>` and
 `test_<folder>_*`. It is written before the first test and after each one, so that a run that breaks
 off is seen to be unfinished. `srcmap variant` shows it. SRCMAP_GPU_RESULTS names another folder to
-write to. Tests may run in side processes (`-n`) and files apart.
+write to. Tests may run in side processes (`-n`), files apart, all in several runs: outcomes with
+the same sources, versions and device are joined, and with SRCMAP_GPU_REST=1 those that passed
+before are left out.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import hashlib
 import json
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +69,6 @@ class Outcomes:
         self.files: dict[str, dict[str, dict[str, Any]]] = {}
         self.waiting: dict[str, tuple[str, str]] = {}
         self.known: set[str] = set()
-        self.told = False
 
     def collected(self, ids: Iterable[str]) -> None:
         """Hear which tests will run, by their ids; asked again, as by side processes, once."""
@@ -76,17 +78,12 @@ class Outcomes:
                 continue
             self.known.add(one)
             self.waiting[one] = place
-            self._file(*place)["unfinished"] += 1
-        if self.narrowed and not self.told:
-            for files in self.files.values():
-                for kept in files.values():
-                    kept["unfinished"] += 1
-        self.told = True
+            self._file(*place)["tests"][_name(one)] = "unfinished"
         for folder in self.files:
             self.write(folder)
 
     def ended(self, report: pytest.TestReport) -> None:
-        """Count a test when it is over: skipped before it ran, or called, or broken on the way."""
+        """Note a test when it is over: skipped before it ran, or called, or broken on the way."""
         if report.nodeid not in self.waiting:
             return
         folder, file = self.waiting[report.nodeid]
@@ -96,65 +93,134 @@ class Outcomes:
         if report.when != "call" and report.passed:
             return
         del self.waiting[report.nodeid]
-        kept = self._file(folder, file)
-        kept["unfinished"] -= 1
-        kept[report.outcome] += 1
-        name = report.nodeid.partition("::")[2]
+        kept, name = self._file(folder, file), _name(report.nodeid)
+        kept["tests"][name] = report.outcome
         if report.outcome == "failed":
-            kept["failures"].append(f"{name}: {_last_line(report)}"[:300])
+            kept["why"][name] = _last_line(report)[:300]
         elif report.skipped and isinstance(report.longrepr, tuple):
-            kept["skips"].append(f"{name}: {report.longrepr[2]}"[:300])
+            kept["why"][name] = str(report.longrepr[2])[:300]
         self.write(folder)
 
     def _file(self, folder: str, file: str) -> dict[str, Any]:
-        return self.files.setdefault(folder, {}).setdefault(file, _nothing(file))
+        return self.files.setdefault(folder, {}).setdefault(file, _nothing(file, self.narrowed))
 
     def write(self, folder: str) -> None:
-        """Write the file of a folder; test files of earlier runs stay if nothing has changed."""
+        """Write the file of a folder, with what earlier runs said that still holds."""
         import fcntl  # where GPUs are; Windows has no such module
 
         self.out.mkdir(parents=True, exist_ok=True)
-        slug = self.about["device"].removeprefix("NVIDIA ").lower().replace(" ", "-")
-        path = self.out / f"{folder}-{slug}-tests.json"
         shared = Path(tempfile.gettempdir()) / "srcmap-gpu-results.lock"
         with shared.open("w") as lock:  # test files may run side by side
             fcntl.flock(lock, fcntl.LOCK_EX)
-            old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-            path.write_text(json.dumps(self.document(folder, old), indent=1) + "\n", "utf-8")
+            text = json.dumps(self.document(folder), indent=1) + "\n"
+            (self.out / self._file_name(folder)).write_text(text, "utf-8")
 
-    def document(self, folder: str, old: dict[str, Any]) -> dict[str, Any]:
-        files = self.files[folder]
-        now = {"format": FORMAT, "folder": folder, **self.about, "ours": _ours(folder)}
-        same = all(old.get(name) == value for name, value in now.items() if name != "date")
-        expected = expected_files(folder)
-        merged = {**_still_true(old.get("files", {}) if same else {}), **files}
-        upstream = dict(old.get("upstream", {})) if same else {}
+    def _file_name(self, folder: str) -> str:
+        slug = self.about["device"].removeprefix("NVIDIA ").lower().replace(" ", "-")
+        return f"{folder}-{slug}-tests.json"
+
+    def document(self, folder: str) -> dict[str, Any]:
+        """Return what is kept of a folder."""
+        files, upstream = self.before(folder)
+        for name, kept in self.files.get(folder, {}).items():
+            files[name] = _joined(files.get(name), kept)
         upstream |= {_named(path): _blob(path) for path in self.upstream.get(folder, ())}
+        outcomes = [one for kept in files.values() for one in kept["tests"].values()]
+        counts = {one: outcomes.count(one) for one in ("passed", "failed", "skipped", "unfinished")}
+        counts["unfinished"] += sum(kept["partial"] for kept in files.values())
+        expected = expected_files(folder)
         return {
-            **now,
+            **self._now(folder),
             "upstream": dict(sorted(upstream.items())),
-            **{
-                name: sum(kept[name] for kept in merged.values())
-                for name in ("passed", "failed", "skipped", "unfinished")
-            },
-            "missing": [name for name in expected if name not in merged],
-            "files": {name: merged[name] for name in sorted(merged) if name in expected},
+            **counts,
+            "missing": [name for name in expected if name not in files],
+            "files": {name: files[name] for name in sorted(files) if name in expected},
         }
 
+    def _now(self, folder: str) -> dict[str, Any]:
+        return {"format": FORMAT, "folder": folder, **self.about, "ours": _ours(folder)}
 
-def _still_true(files: dict[str, Any]) -> dict[str, Any]:
-    """Return what earlier runs said of test files that are as they were then."""
+    def before(self, folder: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        """Return test files, and files of upstream's, of earlier runs with the same sources.
+
+        Those kept in the repository come first, those of the folder of results over them.
+        """
+        files: dict[str, dict[str, Any]] = {}
+        upstream: dict[str, str] = {}
+        for home in dict.fromkeys((KERNELS / "results", self.out)):
+            old = _read(home / self._file_name(folder))
+            now = self._now(folder)
+            if any(old.get(name) != value for name, value in now.items() if name != "date"):
+                continue
+            upstream |= old.get("upstream", {})
+            for name, kept in old.get("files", {}).items():
+                if _still_true(name, kept):
+                    files[name] = _joined(files.get(name), kept)
+        return files, upstream
+
+    def passed_before(self) -> list[str]:
+        """Return the ids of all tests that earlier runs with the same sources passed."""
+        return [
+            f"{HERE.relative_to(world.ROOT).as_posix()}/{file}::{name}"
+            for folder in _folders()
+            for file, kept in self.before(folder)[0].items()
+            for name, outcome in kept["tests"].items()
+            if outcome == "passed"
+        ]
+
+
+def _joined(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+    """Return what two runs of one test file say together; the newer one of a test counts."""
+    if old is None:
+        return new
+    why = {name: text for name, text in old["why"].items() if name not in new["tests"]}
     return {
-        name: kept
-        for name, kept in files.items()
-        if (HERE / name).is_file() and kept["digest"] == _nothing(name)["digest"]
+        "digest": new["digest"],
+        "partial": old["partial"] and new["partial"],
+        "tests": {**old["tests"], **new["tests"]},
+        "why": {**why, **new["why"]},
     }
 
 
-def _nothing(file: str) -> dict[str, Any]:
-    digest = hashlib.sha256((HERE / file).read_bytes()).hexdigest()
-    numbers = dict.fromkeys(("passed", "failed", "skipped", "unfinished"), 0)
-    return {"digest": digest, **numbers, "failures": [], "skips": []}
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _still_true(file: str, kept: dict[str, Any]) -> bool:
+    """Say whether a test file, and what it shares with others, is as it was then."""
+    return (HERE / file).is_file() and "tests" in kept and kept["digest"] == digest_of(file)
+
+
+def digest_of(file: str) -> str:
+    """Return the digest of a test file and of the modules beside it that it imports."""
+    digest = hashlib.sha256()
+    for path in sorted(_imported(HERE / file)):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _imported(path: Path) -> frozenset[Path]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    beside = {HERE / f"{(name or '').rpartition('.')[2]}.py" for name in names}
+    found = {path}
+    for one in beside:
+        if one.is_file() and one != path:
+            found |= _imported(one)
+    return frozenset(found)
+
+
+def _nothing(file: str, narrowed: bool) -> dict[str, Any]:
+    return {"digest": digest_of(file), "partial": narrowed, "tests": {}, "why": {}}
+
+
+def _name(nodeid: str) -> str:
+    return nodeid.partition("::")[2]
 
 
 def place_of(nodeid: str) -> tuple[str, str] | None:
