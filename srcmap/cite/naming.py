@@ -157,8 +157,14 @@ class Naming:
         return frozenset(
             name
             for at, name in names
-            if self._placing.before(at, at + len(name), last, spot.after[0])
+            if self._placing.before(*self._whole(at, name), last, spot.after[0])
         )
+
+    def _whole(self, at: int, name: str) -> tuple[int, int]:
+        """Give the bounds of a name, or those of the code that it is a part of."""
+        region = self._page.region_at(at)
+        inside = region is not None and region.kind == "code"
+        return region[:2] if inside and region else (at, at + len(name))
 
     def all_names(self, span: tuple[int, int]) -> tuple[str, ...]:
         """List the names between two offsets."""

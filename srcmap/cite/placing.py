@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from srcmap.cite.glue import GLUE, SAYS
+from srcmap.cite.glue import BEHIND, GLUE, SAYS
 from srcmap.cite.words import speaks
 
 if TYPE_CHECKING:
@@ -92,6 +92,14 @@ class Placing:
         if gap.rstrip(" `*").endswith("为") and not _ENDS.match(self._text, last):
             return False
         return not away and len(gap) <= 40 and SAYS.fullmatch(gap) is not None
+
+    def gives(self, first: int, last: int, cited: tuple[int, int]) -> bool:
+        """Say whether a citation gives the place of what stands before it, or behind."""
+        if last <= cited[0]:
+            return self.before(first, last, *cited) != ""
+        gap = self._text[cited[1] : first]
+        shown = BEHIND.match(gap) or gap.rstrip(" \n`*").endswith((":", "："))
+        return bool(shown) and len(gap) < 120 and not _DENIED.search(gap)
 
     def _goes_on(self, end: int) -> bool:
         """Whether the clause goes on behind a citation: it is what the clause speaks of."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.compare import norm, without_comment
 from srcmap.cite.concepts import CJK
+from srcmap.cite.placing import Placing
 from srcmap.cite.words import HAS_CJK, is_code, is_path, shown_lines, telling
 
 if TYPE_CHECKING:
@@ -37,13 +38,14 @@ class Quoting:
 
     def __init__(self, spots: Spots) -> None:
         self._spots, self._page, self._text = spots, spots.page, spots.text
+        self._placing = Placing(spots)
 
     def quotes(self, citation: Citation, spot: Spot) -> Iterator[Quote]:
         """Yield quoted code, then what the sentence quotes, then prose."""
         yield from self._code_quotes(citation)
-        yield from self._inline(spot.before[0], citation.at[0], near=True)
+        yield from self._inline(spot.before[0], citation.at[0], citation, near=True)
         near = not telling(self._text[slice(*spot.before)])
-        yield from self._inline(*spot.after, near=near)
+        yield from self._inline(*spot.after, citation, near=near)
         yield from self._prose(citation)
 
     def _code_quotes(self, citation: Citation) -> list[Quote]:
@@ -118,16 +120,17 @@ class Quoting:
         head = self._text[at : self._spots.places[index][0]]
         return not re.search(r"\w", re.sub(r"同一?文件|见|[Ss]ame file|[Ss]ee", "", head))
 
-    def _inline(self, first: int, last: int, *, near: bool) -> Iterator[Quote]:
+    def _inline(self, first: int, last: int, citation: Citation, *, near: bool) -> Iterator[Quote]:
         """Code spans that are more than a name, quotations, and runs of code between Chinese."""
         text = self._text[first:last]
         spans = self._spots.codes(first, last)
-        for *_, body in reversed(spans):
+        for start, end, body in reversed(spans):
             if len(norm(body)) >= 8 and re.search(r"[=(\[+*/<>-]|\s", body) and not is_path(body):
-                yield Quote((body,), near)
+                yield Quote((body,), near and self._placing.gives(start, end, citation.at))
         for match in _QUOTED.finditer(text):
             body = next(group for group in match.groups() if group)
-            yield Quote((body,), near, prose=True)
+            placed = self._placing.gives(match.start() + first, match.end() + first, citation.at)
+            yield Quote((body,), near and placed, prose=True)
         if not spans and HAS_CJK.search(text):
             for match in _LATIN_RUN.finditer(text):
                 body = match[0].strip(" ()[]:;,.")
