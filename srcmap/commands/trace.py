@@ -219,26 +219,48 @@ def page_of(meant: Target, outcome: Outcome, entries: Sequence[Entry], url: str)
     )
 
 
+def _main_loops(events: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the loop of each role whose iterations are shown: the one with most statements.
+
+    Others go over the rows of a tile, before or after it.
+    """
+    lines: dict[str, dict[str, set[int]]] = {}
+    for event in events:
+        if event["loops"]:
+            loops = lines.setdefault(event["role"], {})
+            loops.setdefault(event["loops"][0][0], set()).add(event["line"])
+    return {role: max(loops, key=lambda name: len(loops[name])) for role, loops in lines.items()}
+
+
+def _iteration(event: dict[str, Any], main: dict[str, str]) -> str | None:
+    loops = event["loops"]
+    return str(loops[0][1]) if loops and loops[0][0] == main[event["role"]] else None
+
+
 def _steps(events: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the iterations of the outermost loop, in order."""
-    return list(dict.fromkeys(str(e["loops"][0][1]) for e in events if e["loops"]))
+    """Return the iterations of the main loop, in order."""
+    main = _main_loops(events)
+    found = (_iteration(event, main) for event in events)
+    return list(dict.fromkeys(step for step in found if step is not None))
 
 
 def _values(events: Sequence[dict[str, Any]], steps: Sequence[str]) -> list[Value]:
     """Return the last store of each statement at each iteration."""
-    roles = {e["role"] for e in events}
-    inside = False
+    main = _main_loops(events)
+    inside: set[str] = set()
     last: dict[tuple[Any, ...], tuple[dict[str, Any], int]] = {}
     for event in events:
-        if event["loops"]:
-            inside = True
-            step: int | None = steps.index(str(event["loops"][0][1]))
+        iteration, role = _iteration(event, main), event["role"]
+        if iteration is not None:
+            inside.add(role)
+            step: int | None = steps.index(iteration)
         else:
-            step = -1 if inside else None
-        key = (event["line"], event["buffer"], step, event["role"])
+            step = -1 if role in inside else None
+        key = (event["line"], event["buffer"], step, role)
         times = last[key][1] + 1 if key in last else 1
         last[key] = (event, times)
-    return [_value(key, event, times, len(roles) > 1) for key, (event, times) in last.items()]
+    several = len({e["role"] for e in events}) > 1
+    return [_value(key, event, times, several) for key, (event, times) in last.items()]
 
 
 def _value(key: tuple[Any, ...], event: dict[str, Any], times: int, several: bool) -> Value:

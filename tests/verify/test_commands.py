@@ -281,6 +281,18 @@ class TestOnAPin:
         assert "checks passed" in said.err
 
     @pytest.mark.usefixtures("project")
+    @pytest.mark.skipif(not has_pin("tilelang-ascend-95acbd7"), reason="not here")
+    def test_iterations_are_those_of_the_main_loop(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Cube and Vectors call it differently, and other loops go over rows of a tile."""
+        assert run(["trace", "asc-mha", "--format", "json"]) == 0
+        trace = json.loads(capsys.readouterr().out)["trace"]
+        assert trace["steps"] == ["0", "1"]
+        at = {(v["role"], v["buffer"], v["step"]) for v in trace["values"]}
+        assert {("Cube", "k_l1", 1), ("Vector 1", "sumexp", 1), ("Vector 1", "Output", -1)} <= at
+
+    @pytest.mark.usefixtures("project")
     def test_mutants_are_told_in_words(self, capsys: pytest.CaptureFixture[str]) -> None:
         argv = ["verify", "mha-varlen", "--mutate", "--repo", "tilelang"]
         assert run([*argv, "--lang", "en"]) == 0
