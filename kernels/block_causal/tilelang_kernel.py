@@ -24,9 +24,11 @@ from kernels import launch
 
 LOG2E = 1.4426950408889634
 """exp(x) is exp2(x * LOG2E), and exp2 is what the hardware has."""
-LOWEST = -3.0e38
+LOWEST = -(2.0**100)
 """The maximum before any key: below every score, and finite, so that a row that has seen nothing
-has differences of 0 and -inf, and no -inf - -inf, which is NaN."""
+has differences of 0 and -inf, and no -inf - -inf, which is NaN. A power of two, so that its product
+with the scale is exact: a fused multiply-add leaves what the other product was rounded by, and of
+3e38 that is far too much for an exponential."""
 
 
 @tilelang.jit(out_idx=[5, 6], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})

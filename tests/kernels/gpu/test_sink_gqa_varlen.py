@@ -33,7 +33,8 @@ BATCHES = {
 """Upstream compiles for totals and for numbers of samples: all short ones have the same, and all
 long ones."""
 DEFAULT, WIDE = launch.Tiling(), launch.Tiling(128, 176, 2, 4, True)
-THREE = launch.Tiling(192, 128, 2, 4, True)
+THREE = launch.Tiling(192, 96, 2, 4, True)
+"""Tiles are twice as high as blocks are wide: rows have several blocks that hide all of them."""
 CALLS = [
     *((name, True, window, DEFAULT) for name in BATCHES for window in (None, 128)),
     *((name, True, 128, THREE) for name in BATCHES if BATCHES[name].dim == 64),
