@@ -47,6 +47,7 @@ class Backward(NamedTuple):
     head_group: int = 1
     ahead: bool = False
     columns: bool = False
+    splits: int = 1
 
     @property
     def computing(self) -> int:
@@ -252,6 +253,7 @@ def gqa_backward(
     head_group: int = 1,
     ahead: bool = False,
     columns: bool = False,
+    splits: int = 1,
 ) -> Any:
     """Return the kernel that writes dK and dV and adds to dQ, from Q, K, V, dO, Rows and Delta.
 
@@ -262,7 +264,9 @@ def gqa_backward(
     side. `ahead`: the scores of a block are made beside dK of the block before. With `columns`, two
     warp groups have the same 64 keys and share out the columns: of scores the queries, of gradients
     the components, for which probabilities and dS go through shared memory. That takes fewer
-    registers for a key, and is for head sizes whose sums would not fit.
+    registers for a key, and is for head sizes whose sums would not fit. With `splits` (needs
+    `columns`), so many programs share out the heads that read a block of keys, and dK and dV are
+    added up in memory, too: for when there are few blocks of keys.
     """
     batch, seq_q, seq_kv = T.dynamic("batch, seq_q, seq_kv")
     rows, lines = T.dynamic("rows, lines")
@@ -272,11 +276,20 @@ def gqa_backward(
     do_shape = [*q_shape[:3], dim_v]
     k_shape = [batch, kv_heads, seq_kv, dim] if bhsd else [batch, seq_kv, kv_heads, dim]
     v_shape = [*k_shape[:3], dim_v]
+    dk_lines, dv_lines = (block_kv * d // LINE for d in (dim, dim_v))
+    keys, values = T.dynamic("keys, values")
+    dk_shape, dv_shape = (
+        (k_shape, v_shape)
+        if splits == 1
+        else ([batch, kv_heads, keys, LINE], [batch, kv_heads, values, LINE])
+    )
+    kv_dtype = dtype if splits == 1 else accum
     computing = 256 if columns else block_kv // 64 * 128
     policy = T.GemmWarpPolicy.FullCol if columns else T.GemmWarpPolicy.FullRow
     tile_lines = block_q * dim // LINE
     # concept: kv-head-count
     group = heads // kv_heads
+    share = group // splits  # heads of a program
     # concept: softmax-scale
     scale = dim**-0.5
     # With 64 queries in a tile of dQ, the warp groups share out its columns, else its rows.
@@ -324,14 +337,14 @@ def gqa_backward(
         dO: T.Tensor(do_shape, dtype),
         Rows: T.Tensor([batch, heads, rows], accum),
         Delta: T.Tensor([batch, heads, rows], accum),
-        dK: T.Tensor(k_shape, dtype),
-        dV: T.Tensor(v_shape, dtype),
+        dK: T.Tensor(dk_shape, kv_dtype),
+        dV: T.Tensor(dv_shape, kv_dtype),
         dQ: T.Tensor([batch, heads, lines, LINE], accum),
     ):
         # concept: kernel-grid
         with T.Kernel(
             T.ceildiv(seq_kv, block_kv) * head_group,
-            kv_heads // head_group,
+            kv_heads // head_group * splits,
             batch,
             threads=computing + 128,
         ) as (px, py, sample):
@@ -361,13 +374,15 @@ def gqa_backward(
             T.annotate_layout({dQ_shared: tilelang.layout.make_linear_layout(dQ_shared)})
 
             # Early keys are seen by most queries under a causal mask: they start first.
-            key = px // head_group * block_kv
-            kv_head = py * head_group + px % head_group
+            bx = px // head_group
+            key = bx * block_kv
+            kv_head = py // splits * head_group + px % head_group
+            first_head = kv_head * group + py % splits * share
             # concept: query-offset
             past_len = seq_kv - seq_q
             # concept: loop-range
             start = T.max(0, key - past_len) // block_q if causal else 0
-            blocks = (T.ceildiv(seq_q, block_q) - start) * group  # a head of the group each
+            blocks = (T.ceildiv(seq_q, block_q) - start) * share  # of one head after the other
 
             tx = T.get_thread_binding()
             if tx >= computing:
@@ -391,9 +406,9 @@ def gqa_backward(
                     for t in T.serial(blocks):
                         now = t % stages
                         # concept: kv-head
-                        head = kv_head * group + t % group
+                        head = first_head + t % share
                         # end
-                        query = (start + t // group) * block_q
+                        query = (start + t // share) * block_q
                         T.mbarrier_wait_parity(q_free[now], ((t // stages) & 1) ^ 1)
                         if bhsd:
                             T.tma_copy(
@@ -435,8 +450,8 @@ def gqa_backward(
                 else:
                     if tx < computing + 64:  # the warp that adds to dQ
                         for t in T.serial(blocks):
-                            head = kv_head * group + t % group
-                            block = start + t // group
+                            head = first_head + t % share
+                            block = start + t // share
                             T.mbarrier_wait_parity(dq_ready, t & 1)
                             T.atomic_add(
                                 dQ[
@@ -449,6 +464,20 @@ def gqa_backward(
                                 use_tma=True,
                             )
                             T.mbarrier_arrive(dq_free)
+                        if splits > 1:
+                            T.mbarrier_wait_parity(dq_ready, blocks & 1)
+                            T.atomic_add(
+                                dK[sample, kv_head, bx * dk_lines : (bx + 1) * dk_lines, :],
+                                dQ_shared,
+                                use_tma=True,
+                            )
+                            T.mbarrier_arrive(dq_free)
+                            T.mbarrier_wait_parity(dq_ready, (blocks + 1) & 1)
+                            T.atomic_add(
+                                dV[sample, kv_head, bx * dv_lines : (bx + 1) * dv_lines, :],
+                                dQ_shared[0:dv_lines, :],
+                                use_tma=True,
+                            )
             else:  # those that compute
                 T.set_max_nreg(240, 1)
                 T.fill(dk, 0)
@@ -474,7 +503,7 @@ def gqa_backward(
                     )
                     if not ahead:
                         T.wait_wgmma(1)  # the scores are there, dp is under way
-                    query = (start + t // group) * block_q
+                    query = (start + t // share) * block_q
                     probabilities(key, query, seq_kv, past_len, s, rows_shared, now)
                     T.copy(s, p)
                     if columns:
@@ -520,17 +549,31 @@ def gqa_backward(
                             start_scores(K_shared, Q_shared[then, :, :], s)
                     T.wait_wgmma(0)
                     T.mbarrier_arrive(q_free[now])
-                T.sync_threads(1, computing)  # nobody reads K any more
-                T.copy(dk, K_shared)
-                T.copy(dv, V_shared)
-                T.fence_proxy_async()
-                T.sync_threads(2, computing)
-                if bhsd:
-                    T.copy(K_shared, dK[sample, kv_head, key : key + block_kv, :])
-                    T.copy(V_shared, dV[sample, kv_head, key : key + block_kv, :])
+                if splits > 1:  # a tile of dK, and then one of dV, goes the way of dQ
+                    T.mbarrier_wait_parity(dq_free, (blocks & 1) ^ 1)
+                    for i, j in T.Parallel(block_kv, dim):
+                        at = place(i, j, block_kv, dim, computing)
+                        dQ_shared[at // LINE, at % LINE] = dk[i, j]
+                    T.fence_proxy_async()
+                    T.mbarrier_arrive(dq_ready)
+                    T.mbarrier_wait_parity(dq_free, ((blocks + 1) & 1) ^ 1)
+                    for i, j in T.Parallel(block_kv, dim_v):
+                        at = place(i, j, block_kv, dim_v, computing)
+                        dQ_shared[at // LINE, at % LINE] = dv[i, j]
+                    T.fence_proxy_async()
+                    T.mbarrier_arrive(dq_ready)
                 else:
-                    T.copy(K_shared, dK[sample, key : key + block_kv, kv_head, :])
-                    T.copy(V_shared, dV[sample, key : key + block_kv, kv_head, :])
+                    T.sync_threads(1, computing)  # nobody reads K any more
+                    T.copy(dk, K_shared)
+                    T.copy(dv, V_shared)
+                    T.fence_proxy_async()
+                    T.sync_threads(2, computing)
+                    if bhsd:
+                        T.copy(K_shared, dK[sample, kv_head, key : key + block_kv, :])
+                        T.copy(V_shared, dV[sample, kv_head, key : key + block_kv, :])
+                    else:
+                        T.copy(K_shared, dK[sample, key : key + block_kv, kv_head, :])
+                        T.copy(V_shared, dV[sample, key : key + block_kv, kv_head, :])
 
     return main
 
@@ -644,15 +687,17 @@ def _checked(q: Any, k: Any, v: Any, causal: bool, layout: str) -> Facts:
 
 def _tiling(facts: Facts, k: Any) -> Backward:
     """Return the tiling that a sweep chose, or one that fits."""
-    default = Backward(block_kv=64, columns=True) if facts.dim == 192 else Backward()
     keys = k.shape[2 if facts.layout == "BHSD" else 1]
     found = few(k.shape[0] * facts.kv_heads, keys)
+    default = Backward(head_group=8 if facts.causal else 1)
+    if facts.dim == 192:
+        default = default._replace(block_kv=64, columns=True, splits=8 if found else 1)
     key = {"dim": facts.dim, "causal": facts.causal, "few": found}
     return launch.tuned("gqa_backward", launch.device_name(k.device.index), default, **key)
 
 
 def _backward(facts: Facts, tiling: Backward, tensors: "tuple[Any, ...]") -> "tuple[Any, Any, Any]":
-    """Launch the three kernels on checked tensors q, k, v, out, lse, do."""
+    """Launch the kernels on checked tensors q, k, v, out, lse, do."""
     import torch
 
     q, k, v, out, lse, do = tensors
@@ -662,11 +707,30 @@ def _backward(facts: Facts, tiling: Backward, tensors: "tuple[Any, ...]") -> "tu
     shifted, delta = torch.empty(2, batch, heads, rows, **wide)
     sums = torch.empty(batch, heads, rows * facts.dim // LINE, LINE, **wide)
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-    prepare, main, finish = _kernels(facts, tiling)
-    prepare(out, do, lse, shifted, delta, sums)
-    main(q, k, v, do, shifted, delta, dk, dv, sums)
-    finish(sums, dq)
+    splits = launch.divisor(tiling.splits, facts.heads // facts.kv_heads)
+    kernels = _kernels(facts, tiling._replace(splits=splits))
+    kernels.prepare(out, do, lse, shifted, delta, sums)
+    if splits == 1:
+        kernels.main(q, k, v, do, shifted, delta, dk, dv, sums)
+    else:
+        keys = -(-k.shape[2 if facts.layout == "BHSD" else 1] // 64) * 64
+        lines = (keys * dim // LINE for dim in (facts.dim, facts.dim_v))
+        added = tuple(torch.zeros(batch, facts.kv_heads, n, LINE, **wide) for n in lines)
+        kernels.main(q, k, v, do, shifted, delta, *added, sums)
+        kernels.finish_k(added[0], dk)
+        kernels.finish_v(added[1], dv)
+    kernels.finish(sums, dq)
     return dq, dk, dv
+
+
+class Kernels(NamedTuple):
+    """The compiled kernels of a backward; dK and dV are rounded where they were added up."""
+
+    prepare: Any
+    main: Any
+    finish: Any
+    finish_k: Any
+    finish_v: Any
 
 
 @cache
@@ -675,14 +739,16 @@ def _forward(facts: Facts) -> Any:
 
 
 @cache
-def _kernels(facts: Facts, tiling: Backward) -> "tuple[Any, Any, Any]":
-    heads, _, dim, dim_v, _, layout, dtype = facts
-    beside = launch.divisor(tiling.head_group, facts.kv_heads)
-    cut = tiling._replace(head_group=beside)
-    return (
+def _kernels(facts: Facts, tiling: Backward) -> Kernels:
+    heads, kv_heads, dim, dim_v, _, layout, dtype = facts
+    cut = tiling._replace(head_group=launch.divisor(tiling.head_group, kv_heads))
+    added = cut.splits > 1
+    return Kernels(
         gqa_backward_rows(heads, dim, dim_v, layout, dtype),
         gqa_backward(*facts, *cut),
         gqa_backward_round(heads, dim, layout, dtype, cut.block_q, cut.computing),
+        gqa_backward_round(kv_heads, dim, layout, dtype, 64, 256) if added else None,
+        gqa_backward_round(kv_heads, dim_v, layout, dtype, 64, 256) if added else None,
     )
 
 

@@ -573,7 +573,8 @@ def backward(
     if tiling is None:
         device = launch.device_name(q.device.index)
         key = {"dim": sizes.dim, "causal": causal, "few": few(sizes)}
-        tiling = launch.tuned("mha_backward", device, Backward(), **key)
+        default = Backward(head_group=8 if causal else 1)
+        tiling = launch.tuned("mha_backward", device, default, **key)
     return _backward(sizes, causal, layout, tiling, (q, k, v, out, lse, do))
 
 

@@ -82,16 +82,20 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    """Yield tilings without spills."""
+    """Yield tilings without spills; heads are shared out where programs are few."""
     cuts = {
         64: ((64, 128, False, False), (64, 128, True, False), (128, 128, False, False)),
-        128: ((64, 128, False, False), (64, 64, False, True), (64, 64, True, True)),
+        128: ((64, 128, False, False), (64, 64, True, True)),
         192: ((64, 64, False, True), (64, 64, True, True)),
     }[shape.dim]
     for block_q, block_kv, ahead, columns in cuts:
+        cut = {"block_q": block_q, "block_kv": block_kv, "stages": 2}
+        more = {"ahead": ahead, "columns": columns}
         for group in (1, 2, 8):
-            cut = {"block_q": block_q, "block_kv": block_kv, "stages": 2, "head_group": group}
-            yield {**cut, "ahead": ahead, "columns": columns}
+            yield {**cut, "head_group": group, **more}
+        if shape.key["few"] and columns:
+            for splits in (2, 4, 8, 16):
+                yield {**cut, "head_group": 1, **more, "splits": splits}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

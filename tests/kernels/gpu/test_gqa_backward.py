@@ -73,6 +73,25 @@ def definition(given: tuple[Any, ...], causal: bool) -> tuple[Any, ...]:
     return tuple(np.swapaxes(x, 1, 2) for x in found)
 
 
+SPLIT = [("groups of 3", 3), ("192 and 128", 2)]
+
+
+@pytest.mark.parametrize(("name", "splits"), SPLIT)
+def test_heads_shared_out(name: str, splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that share a block of keys add up its gradients in memory."""
+    from kernels.gqa.tilelang_backward import Backward, backward, forward
+
+    call, tensors_given = CALLS[name], given(name)
+    exact = definition(tensors_given, causal=True)
+    theirs = upstream_errors(call, tensors_given, causal=True)
+    q, k, v, do = bshd(tensors_given)
+    poison(monkeypatch)
+    out, lse = forward(q, k, v, causal=True)
+    cut = Backward(block_kv=64, columns=True, splits=splits)
+    got = backward(q, k, v, out, lse, do, causal=True, tiling=cut)
+    check(f"gqa {name} {splits} splits {call}", bshd(got), exact, theirs, call.dtype)
+
+
 def upstream_errors(call: Call, half: tuple[Any, ...], causal: bool) -> tuple[float, ...]:
     """Return the largest errors of upstream's compiled kernels in float16.
 

@@ -105,15 +105,18 @@ def through(file: str, prefix: str, cases: dict[str, Case]) -> dict[str, Found]:
     ]
     prepared = run("backward_rows", rows)
     blocks = [
-        (q, k, v, do, rows, delta, np.full_like(k, np.nan), np.full_like(v, np.nan), sums)
-        for (q, k, v, do), (*_, rows, delta, sums) in zip(given, prepared, strict=True)
+        (*x, rows, delta, *_outputs(case, x), sums)
+        for case, x, (*_, rows, delta, sums) in zip(run.cases, given, prepared, strict=True)
     ]
     summed = run("backward", blocks)
     sums = [(s, np.full_like(x[0], np.nan)) for x, (*_, s) in zip(given, summed, strict=True)]
     rounded = run("backward_round", sums)
     found = {}
+    rounds = _Rounds(file, prefix)
     for place, (name, case) in enumerate(cases.items()):
         (out, lse), (*_, dk, dv, _), (_, dq) = (x[place] for x in (forwards, summed, rounded))
+        if dict(case.tiling).get("splits", 1) > 1:
+            dk, dv = rounds(case, dk, given[place][1]), rounds(case, dv, given[place][2])
         (out, *grads) = laid(case.layout, out, dq, dk, dv)
         found[name] = Found(laid(case.layout, *given[place]), out, lse, tuple(grads))
     return found
@@ -139,16 +142,47 @@ class _Runner:
         named = {**case._asdict(), **dict(case.tiling)}
         named["dim_v"] = named["dim_v"] or case.dim
         named["computing"] = 256 if named.get("columns") else named.get("block_kv", 128) * 2
-        grouped = ("kv_heads", "dim_v", "columns", "computing")
+        grouped = ("kv_heads", "dim_v", "columns", "computing", "splits")
         return {n: x for n, x in named.items() if n not in grouped or self.prefix == "gqa"}
+
+
+class _Rounds:
+    """Rounds sums of dK or dV, as the kernel of dQ does."""
+
+    def __init__(self, file: str, prefix: str) -> None:
+        self.file, self.builder = file, f"{prefix}_backward_round"
+
+    def __call__(self, case: Case, sums: Any, like: Any) -> Any:
+        sizes = {"heads": case.kv_heads, "dim": like.shape[3], "layout": case.layout}
+        run = Run({**sizes, "dtype": case.dtype}, (sums, np.full_like(like, np.nan)))
+        return outputs(self.file, self.builder, [run])[0][1]
+
+
+def _outputs(case: Case, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what dK and dV are written, or with splits added, to."""
+    if dict(case.tiling).get("splits", 1) == 1:
+        return tuple(np.full_like(x, np.nan) for x in given[1:3])
+    keys = -(-case.seq_kv // 64) * 64
+    lines = (keys * x.shape[3] // 256 for x in given[1:3])
+    return tuple(np.zeros((case.batch, case.kv_heads, n, 256), np.float32) for n in lines)
 
 
 _SIZES = ("heads", "dim", "layout", "dtype")
 _MASKED = (*_SIZES, "kv_heads", "dim_v", "causal")
+_CUT = ("block_q", "block_kv")
 _ARGUMENTS = {
     "forward_lse": _MASKED,
     "backward_rows": (*_SIZES, "dim_v"),
-    "backward": (*_MASKED, "block_q", "block_kv", "stages", "head_group", "ahead", "columns"),
+    "backward": (
+        *_MASKED,
+        "block_q",
+        "block_kv",
+        "stages",
+        "head_group",
+        "ahead",
+        "columns",
+        "splits",
+    ),
     "backward_round": (*_SIZES, "block_q"),
 }
 

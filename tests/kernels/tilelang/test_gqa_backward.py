@@ -33,6 +33,14 @@ CASES = {
         1, 2, 1, 100, 100, 192, causal=False, layout="BSHD", dim_v=128, dtype="bfloat16",
         tiling=(("block_kv", 64), ("columns", True), ("ahead", True)),
     ),
+    "192 and 128, split": Case(
+        1, 4, 1, 100, 150, 192, causal=True, layout="BSHD", dim_v=128,
+        tiling=(("block_kv", 64), ("columns", True), ("splits", 2)),
+    ),
+    "split": Case(
+        2, 3, 1, 70, 70, 64, causal=False,
+        tiling=(("block_kv", 64), ("columns", True), ("splits", 3)),
+    ),
     "large scores": Case(1, 4, 2, 130, 200, 64, causal=True, layout="BSHD", size=12.0),
     "bfloat16": Case(1, 2, 1, 140, 200, 128, causal=True, layout="BSHD", dtype="bfloat16"),
 }  # fmt: skip
