@@ -23,6 +23,7 @@ from srcmap.commands.running import (
     number,
     target_of,
 )
+from srcmap.engines.caselist import SHOWN_BY
 from srcmap.errors import SrcmapError, UsageError
 from srcmap.lock import find_project, known_locks
 from srcmap.render.as_json import document
@@ -150,10 +151,11 @@ def _traced(
         "case": meant.case,
         "seed": seed,
     }
-    job = Job(kind="trace", row=row, **common, extra={"part": check or "", "first": True})  # type: ignore[arg-type]
+    part = SHOWN_BY.get(meant.variant, "") if check is None else check
+    job = Job(kind="trace", row=row, **common, extra={"part": part, "first": True})  # type: ignore[arg-type]
     outcomes = run_jobs([job], allowed)
     if check is None and outcomes and _lacks_row(outcomes[0]):
-        rest = run_jobs([structs.replace(job, extra={})], allowed)
+        rest = run_jobs([structs.replace(job, extra={"part": part})], allowed)
         outcomes = [o for o in rest if o.trace and not _lacks_row(o)] or [_widest(rest)]
     if not outcomes:
         known = [o.name for o in run_jobs([Job(kind="check", **common)], allowed)]  # type: ignore[arg-type]

@@ -133,6 +133,9 @@ LISTED = (
     ),
 )
 
+SHOWN_BY = {"causal": "causal", "sliding-window": "window 64"}
+"""Variants that only some checks of their file show: a part of those checks' names."""
+
 UNTESTED: dict[tuple[str, str], str] = {
     ("tilelang", "examples/dsa_hisa/hisa.py"): "run.host-only",
 }

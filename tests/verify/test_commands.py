@@ -281,6 +281,16 @@ class TestOnAPin:
         assert "checks passed" in said.err
 
     @pytest.mark.usefixtures("project")
+    @pytest.mark.parametrize(
+        ("variant", "shown"), [("causal", "causal 2x1x128"), ("sliding-window", "window 64")]
+    )
+    def test_the_traced_check_shows_the_variant(
+        self, variant: str, shown: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["trace", variant, "--lang", "en"]) == 0
+        assert shown in capsys.readouterr().out.split("\n")[0]
+
+    @pytest.mark.usefixtures("project")
     @pytest.mark.skipif(not has_pin("tilelang-ascend-95acbd7"), reason="not here")
     def test_iterations_are_those_of_the_main_loop(
         self, capsys: pytest.CaptureFixture[str]
