@@ -1,4 +1,7 @@
-"""Paged decoding, beside `blocksparse_attention/example_tilelang_sparse_gqa_decode_paged.py`."""
+"""Paged decoding, beside `blocksparse_attention/example_tilelang_sparse_gqa_decode_paged.py`.
+
+tilelang 0.1.15 does not compile that file for a GPU: `benchmarks.gpu.upstream` has what is changed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.gpu import parts
-from benchmarks.gpu.upstream import module
+from benchmarks.gpu.upstream import repaired
 from benchmarks.gpu.variants._latent import einops_or_none
 
 if TYPE_CHECKING:
@@ -115,7 +118,7 @@ def _theirs(shape: Shape, splits: int | None, stages: int) -> Callable[..., Any]
     import torch
 
     with einops_or_none():
-        file = module(THEIRS)
+        file = repaired(THEIRS)
     b, h, g, d = shape.batch, shape.heads, shape.kv_heads, shape.dim
     blocks = -(-shape.seq // BLOCK)
     if splits is None:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.gpu.upstream import repaired
 from benchmarks.gpu.variants._latent import einops_or_none
 from kernels.paged.reference import attention as reference
-from tests.kernels.gpu.world import UNIT, compare, run_poisoned, upstream, why_not, wide
+from tests.kernels.gpu.world import UNIT, compare, run_poisoned, used, why_not, wide
 from tests.kernels.tilelang.paging import CASES, Case, made
 
 pytestmark = [
@@ -19,6 +20,8 @@ pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "a GPU is here"),
     pytest.mark.filterwarnings("ignore"),  # what tilelang and torch say of themselves
 ]
+
+THEIRS = "blocksparse_attention/example_tilelang_sparse_gqa_decode_paged.py"
 
 
 def on_gpu(name: str, case: Case) -> tuple[Any, ...]:
@@ -74,7 +77,8 @@ def error_of_upstream(dim: int, size: float) -> tuple[float, float]:
     indices = torch.stack([down, torch.where(down > 0, down - 1, -1)])
     indices = indices[:, None].expand(2, 2, 16).contiguous()
     with einops_or_none():
-        file = upstream("blocksparse_attention/example_tilelang_sparse_gqa_decode_paged.py")
+        used.add(THEIRS)
+        file = repaired(THEIRS)  # as it is, tilelang 0.1.15 does not compile it
     kernel = file.flashattn(2, 16, 2, dim, dim, 64, 64, 128, 2, 128, k.shape[0])
     parts = [torch.empty(2, 16, 1, *more, device="cuda") for more in [(), (dim,)]]
     given = (q, k, v, indices, lengths, table)
