@@ -81,13 +81,32 @@ def _leaves(statement: ast.stmt) -> bool:
 
 
 def _shapes(tree: ast.Module, lines: Lines) -> dict[str, tuple[str, str]]:
-    """Return shape and type of each buffer in sight, as they are written; doubtful ones are not."""
+    """Return shape and type of each buffer in sight, as they are written.
+
+    Left out are those that are declared in several ways, and those that have another name too.
+    """
     found: dict[str, set[tuple[str, str]]] = {}
+    shared: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and _holds(node, lines):
+            shared |= _renamed(node)
             for name, declared in _declared(node):
                 found.setdefault(name, set()).add(declared)
-    return {name: next(iter(kinds)) for name, kinds in found.items() if len(kinds) == 1}
+    return {
+        n: next(iter(kinds)) for n, kinds in found.items() if len(kinds) == 1 and n not in shared
+    }
+
+
+def _renamed(function: ast.FunctionDef) -> set[str]:
+    """Return names whose memory has another name: `a = b`, `a = T.view(b, ...)`."""
+    found = set()
+    for node in ast.walk(function):
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(value, ast.Call) and _name(value) in ("view", "reshape") and value.args:
+            value = value.args[0]
+        if isinstance(value, ast.Name):
+            found.add(value.id)
+    return found
 
 
 def _holds(function: ast.FunctionDef, lines: Lines) -> bool:
@@ -248,7 +267,7 @@ class _Block:
         return True
 
     def _filled(self, call: ast.Call, buffer: str, _: str) -> bool:
-        if call.keywords or not buffer:
+        if call.keywords or buffer not in self.shapes:
             return False
         if _is_minus_infinity(call.args[1]):
             self.state[buffer] = frozenset()
@@ -261,7 +280,7 @@ class _Block:
     def _reduced(self, call: ast.Call, source: str, target: str) -> bool:
         options = {k.arg: ast.unparse(k.value) for k in call.keywords}
         clear = options.get("clear", "True")
-        if not source or not target or not options.keys() <= {"dim", "clear"}:
+        if not source or target not in self.shapes or not options.keys() <= {"dim", "clear"}:
             return False
         if clear not in ("True", "False"):
             return False

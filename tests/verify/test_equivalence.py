@@ -103,6 +103,11 @@ def test_maxima_that_come_out_the_same_are_proven(before: str, after: str) -> No
             lines("T.copy(m, p)", RESET, "if k:", "    break", FROM_OLD, JOIN),
             lines("T.copy(m, p)", "pass", "if k:", "    break", FROM_OLD, JOIN),
         ),
+        # The memory has another name, by which it is looked at.
+        (
+            lines("z = m", "T.copy(m, p)", RESET, "T.copy(z, q)", FROM_OLD, JOIN),
+            lines("z = m", "T.copy(m, p)", "pass", "T.copy(z, q)", FROM_OLD, JOIN),
+        ),
         ("x = n + 1", "x = n - 1"),
         ("T.clear(s)", "pass"),
     ],
