@@ -95,7 +95,8 @@ _SHOWS = (
 )
 _WIDE_SHOWS = "的 是 有 读 写着 写的是 说 写道 定义 声明 调用 定义了 声明了 调用了 设置 给出"
 BEHIND = re.compile(
-    rf"[`*\s}}\\)）\]|]*行?(?:[(（\[]|(?<=\|)|(?<=\|\s)|[:：—–]+|\b(?:{_any(_SHOWS)}|there is|we (?:read|find|see))\b"
+    r"[`*\s}\\)）\]|]*行?(?:[(（\[]|(?<=\|)|(?<=\|\s)|[:：—–]+"
+    rf"|\b(?:{_any(_SHOWS)}|there is|we (?:read|find|see))\b"
     rf"|的?(?:注释|原文|内容|代码|文档|说明)(?:是|为|写道|说)?|{_any(_WIDE_SHOWS)})"
     r"\s?[:：]?\s?(?:the\s)?\\?(?:verb|texttt)?"
 )
