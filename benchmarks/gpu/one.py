@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import variants, work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SEQUENCES = ("seq", "longest", "context", "keys", "queries", "tokens", "length")
 """What the name of a field with a length begins with."""
 LENGTH = 320
 """More than two blocks of keys, and the last one partial."""
 HEADS = 8
-CALLED = "called and waited for:"
+CALLING, CALLED, FAILED = "== calling", "== called", "== failed"
+"""What this process says, each followed by a variant."""
 
 
 def small(module: Any) -> list[Any]:
@@ -39,44 +44,78 @@ def small(module: Any) -> list[Any]:
     return [shape._replace(**less)]
 
 
-def run_small(variant: str) -> None:
-    """Call our kernel once for each small shape. A tool around this process watches.
+def run_small(names: list[str]) -> None:
+    """Call our kernels, each once for each small shape. A tool around this process watches.
 
-    Every tensor gets memory of its own, so that what is written behind its end is seen.
+    Every tensor gets memory of its own, so that what is written behind its end is seen. When the
+    GPU stops to answer, the process ends: the rest needs another one.
     """
     os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
     import torch
 
-    module = variants.load(variant)
-    for shape in small(module):
-        module.ours(shape, None)(*module.inputs(shape))
-        torch.cuda.synchronize()
-    print(CALLED, *small(module))
+    for name in names:
+        print(CALLING, name, flush=True)
+        try:
+            module = variants.load(name)
+            for shape in small(module):
+                module.ours(shape, None)(*module.inputs(shape))
+                torch.cuda.synchronize()
+            print(CALLED, name, flush=True)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, it is said
+            print(FAILED, name, _line(problem), flush=True)
+            if not work.sound():
+                sys.exit(3)
 
 
-def profile(variant: str) -> None:
+def profile(names: list[str]) -> None:
     """Call ours and upstream as shipped, compiled before, between a profiler's start and stop.
 
-    A kernel of PyTorch's that computes hyperbolic sines parts the two.
+    Kernels of PyTorch's part them: hyperbolic sines ours from upstream's, cosines the variants.
     """
     import torch
 
-    module = variants.load(variant)
+    mark = torch.zeros(1, device="cuda")
+    torch.sinh(mark), torch.cosh(mark)
+    for name in names:
+        try:
+            calls = _calls(name)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, it is said
+            print(FAILED, name, _line(problem), flush=True)
+            if not work.sound():
+                sys.exit(3)
+            continue
+        print(CALLED, name, flush=True)
+        torch.cuda.profiler.start()
+        calls[0]()
+        torch.sinh(mark)
+        calls[1]()
+        torch.cosh(mark)
+        torch.cuda.synchronize()
+        torch.cuda.profiler.stop()
+        del calls
+        torch.cuda.empty_cache()
+
+
+def _calls(name: str) -> list[Callable[[], Any]]:
+    """Return the calls of ours and of upstream as shipped at the first shape; both have worked."""
+    import torch
+
+    module = variants.load(name)
     shape = module.SHAPES[0]
     inputs = module.inputs(shape)
-    one = torch.zeros(1, device="cuda")
-    made = {c.name: c.make() for c in work.contenders(module, shape, sweep=False)[:2]}
-    for function in made.values():
-        function(*inputs)
-    torch.sinh(one)
-    torch.cuda.synchronize()
-    torch.cuda.profiler.start()
-    made[work.OURS](*inputs)
-    torch.sinh(one)
-    made[work.SHIPPED](*inputs)
-    torch.cuda.synchronize()
-    torch.cuda.profiler.stop()
+    found = {c.name: c for c in work.contenders(module, shape, sweep=False)}
+    calls: list[Callable[[], Any]] = [
+        partial(found[who].make(), *inputs) for who in (work.OURS, work.SHIPPED)
+    ]
+    for call in calls:
+        call()
+        torch.cuda.synchronize()
+    return calls
+
+
+def _line(problem: Exception) -> str:
+    return " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
 
 
 if __name__ == "__main__":
-    {"small": run_small, "profile": profile}[sys.argv[1]](sys.argv[2])
+    {"small": run_small, "profile": profile}[sys.argv[1]](sys.argv[2:])

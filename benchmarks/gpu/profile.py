@@ -1,7 +1,8 @@
 """What bounds the kernels: `python -m benchmarks.gpu.profile` reads ncu's counters.
 
-For each variant, at its first shape, one call of ours and one of upstream as shipped. The table is
-printed and kept as `kernels/results/<device>-profile.json`. Clocks are left alone.
+For each variant, at its first shape, one call of ours and one of upstream as shipped; GROUP of them
+in a process. The table is printed and kept as `kernels/results/<device>-profile.json`. Clocks are
+left alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpu import results, tools, variants
+from benchmarks.gpu import one, results, tools, variants
 from benchmarks.gpu.__main__ import COMPILING
 from benchmarks.gpu.crew import Crew, Failed, Job
 
@@ -56,17 +57,19 @@ EXTRA = tuple(name for many in COLUMNS.values() for name in many if "pipe_tensor
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
 PER_MS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 1.0, "msecond": 1.0,
           "s": 1e3, "second": 1e3}  # fmt: skip
-MARK = "sinh"
-"""In the name of the kernel that parts ours from upstream's."""
-LONGEST = 120.0
-"""Seconds for one variant."""
+BETWEEN, BEHIND = "sinh", "cosh"
+"""In the names of the kernels that part ours from upstream's, and variants."""
+GROUP = 6
+"""Variants in a process: a start takes seconds, and a kernel that hangs costs its group."""
+LONGEST = 180.0
+"""Seconds for a group."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.profile", description=__doc__)
     parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
     parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
-    parser.add_argument("--workers", type=int, default=16, help="for compiling")
+    parser.add_argument("--workers", type=int, default=6, help="for compiling first; 0: do not")
     parser.add_argument("--device", default="h200", help="the device's name in the file's")
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     args = parser.parse_args(argv)
@@ -76,12 +79,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 3
     until = time.monotonic() + args.limit
     names = args.variants or variants.names()
-    compile_first(names, args.workers, until)
+    if args.workers:
+        compile_first(names, args.workers, until)
     extra = known_metrics(ncu)
     rows: list[dict[str, Any]] = []
     args.out.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        rows += examine(ncu, name, extra, until)
+    for start in range(0, len(names), GROUP):
+        rows += examine(ncu, names[start : start + GROUP], extra, until)
         found = {"format": results.FORMAT, "date": time.strftime("%Y-%m-%d"), "rows": rows}
         file = args.out / f"{args.device}-profile.json"
         file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -109,38 +113,52 @@ def known_metrics(ncu: str) -> list[str]:
     return [name for name in EXTRA if name.partition(".")[0] in known]
 
 
-def examine(ncu: str, variant: str, extra: list[str], until: float) -> list[dict[str, Any]]:
-    """Return the rows of a variant: one for each kernel of ours and of upstream's."""
+def examine(ncu: str, names: list[str], extra: list[str], until: float) -> list[dict[str, Any]]:
+    """Return the rows of some variants: one for each kernel of ours and of upstream's."""
     left = until - time.monotonic()
     if left <= 0:
-        return [{"variant": variant, "wrong": "the time was up"}]
+        return [{"variant": name, "wrong": "the time was up"} for name in names]
     command = [ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv"]
     command += ["--page", "raw", "--print-units", "base"]
     command += [word for section in SECTIONS for word in ("--section", section)]
     command += ["--metrics", ",".join(extra)] if extra else []
-    said = tools.run([*command, *tools.one("profile", variant)], min(left, LONGEST))
-    rows = read(variant, said.text)
-    if {row["who"] for row in rows} == {"ours", "upstream"}:
-        return rows
-    return [*rows, {"variant": variant, "wrong": tools.last_words(said)}]
+    said = tools.run([*command, *tools.one("profile", *names)], min(left, LONGEST))
+    rows = read(said.text)
+    for name in names:
+        if {row["who"] for row in rows if row["variant"] == name} != {"ours", "upstream"}:
+            rows.append({"variant": name, "who": "", "wrong": _why(name, said)})
+    return rows
 
 
-def read(variant: str, text: str) -> list[dict[str, Any]]:
-    """Return a row for each kernel in ncu's CSV; what comes after the mark is upstream's."""
+def _why(name: str, said: tools.Said) -> str:
+    prefix = f"{one.FAILED} {name} "
+    told = [line for line in said.text.splitlines() if line.startswith(prefix)]
+    return told[0].removeprefix(prefix) if told else tools.last_words(said)
+
+
+def read(text: str) -> list[dict[str, Any]]:
+    """Return a row for each kernel in ncu's CSV.
+
+    Variants come in the order in which they were called, ours before the mark between, upstream's
+    before the mark behind.
+    """
     lines = text.splitlines()
+    called = [line.split()[-1] for line in lines if line.startswith(one.CALLED)]
     start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         return []
     table = list(csv.reader(line for line in lines[start:] if line.startswith('"')))
     names, units, *launches = table
     units_of = dict(zip(names, units, strict=False))
-    rows, who = [], "ours"
+    rows, who, place = [], "ours", 0
     for cells in launches:
         found = dict(zip(names, cells, strict=False))
-        if MARK in found["Kernel Name"]:
+        if BETWEEN in found["Kernel Name"]:
             who = "upstream"
-            continue
-        rows.append({"variant": variant, "who": who, **figures(found, units_of)})
+        elif BEHIND in found["Kernel Name"]:
+            who, place = "ours", place + 1
+        elif place < len(called):
+            rows.append({"variant": called[place], "who": who, **figures(found, units_of)})
     return rows
 
 

@@ -12,41 +12,50 @@ from benchmarks.gpu import one, profile, results, sanitize, tools, variants
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLEAN = """========= COMPUTE-SANITIZER
-called and waited for: Shape(variant='x')
-========= ERROR SUMMARY: 0 errors
-"""
-BAD = """========= COMPUTE-SANITIZER
+START = "========= COMPUTE-SANITIZER\n"
+CLEAN = "== calling a\n== called a\n"
+OTHER = "== calling f\n== called f\n"
+BAD = """== calling b
 ========= Invalid __global__ write of size 16 bytes
 =========     at main_kernel+0x1230
-called and waited for: Shape(variant='x')
-========= ERROR SUMMARY: 3 errors
+========= Invalid __global__ read of size 2 bytes
+== called b
 """
-RACE = """========= Error: Race reported between Write access at main_kernel+0x10
-called and waited for: Shape(variant='x')
-========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)
+RACE = """== calling c
+========= Error: Race reported between Write access at main_kernel+0x10
+== called c
 """
+BROKEN = "== calling d\n========= Misaligned Shared or Local Address\n"
+WRONG = "== calling e\n== failed e ValueError: no shape\n"
+END = "========= ERROR SUMMARY: {} errors\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "findings", "first"),
+    ("text", "code", "expected"),
     [
-        (CLEAN, 0, 0, ""),
-        (BAD, 0, 3, "Invalid __global__ write of size 16 bytes"),
-        (RACE, 0, 2, "Error: Race reported between Write access at main_kernel+0x10"),
-        (CLEAN, None, None, "it did not end in time"),
-        ("RuntimeError: no shape\nbye\n", 1, None, "exit code 1: RuntimeError: no shape"),
-        ("========= ERROR SUMMARY: 0 errors\n", 1, None, "exit code 1: ========= ERROR SUMMARY: 0"),
-        ("", 0, None, "exit code 0: nothing was said"),
+        (CLEAN + END.format(0), 0, [("a", 0, "")]),
+        (CLEAN + BAD + OTHER + END.format(2), 0, [
+            ("a", 0, ""), ("b", 2, "Invalid __global__ write of size 16 bytes"), ("f", 0, "")
+        ]),
+        (RACE, 0, [("c", 1, "Error: Race reported between Write access at main_kernel+0x10")]),
+        (CLEAN + BROKEN, 1, [("a", 0, ""), ("d", None, "Misaligned Shared or Local Addr")]),
+        (CLEAN + "== calling d\n", None, [("a", 0, ""), ("d", None, "it did not end in time")]),
+        (WRONG + CLEAN, 0, [("e", None, "ValueError: no shape"), ("a", 0, "")]),
+        (CLEAN + END.format(3), 0, [("a", 0, ""), ("not assigned", 3, "see the tool's own")]),
+        ("oops\n", 1, []),
     ],
-)
-def test_what_the_sanitizer_said(text: str, code: int | None, findings: Any, first: str) -> None:
-    row = sanitize.judge("mha", "memcheck", tools.Said(text, code))
-    assert row["findings"] == findings
-    assert row["first"].startswith(first)
+)  # fmt: skip
+def test_what_the_sanitizer_said(text: str, code: int | None, expected: Any) -> None:
+    rows = sanitize.judge("memcheck", tools.Said(START + text, code))
+    assert [(row["variant"], row["findings"]) for row in rows] == [one[:2] for one in expected]
+    for row, (_, _, first) in zip(rows, expected, strict=True):
+        assert row["first"].startswith(first)
 
 
 CSV = """==PROF== Connected to process 1
+== called a
+== failed b ValueError: no
+== called c
 "ID","Kernel Name","gpu__time_duration.sum","sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_\
 sustained_active","smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",\
 "smsp__average_warps_issue_stalled_selected_per_issue_active.ratio",\
@@ -56,47 +65,57 @@ sustained_active","smsp__average_warps_issue_stalled_barrier_per_issue_active.ra
 "1","void at::native::sinh_kernel","1,000","0","0","0","0"
 "2","main_kernel","2,000,000","50","2","1","1"
 "3","combine_kernel","1000","0","2","1","1"
+"4","void at::native::cosh_kernel","1,000","0","0","0","0"
+"5","other_kernel","3,000,000","50","2","1","1"
+"6","void at::native::sinh_kernel","1,000","0","0","0","0"
 ==PROF== Disconnected
 """
 
 
 def test_what_ncu_said() -> None:
-    rows = profile.read("mha", CSV)
-    assert [(row["who"], row["kernel"], row["ms"]) for row in rows] == [
-        ("ours", "main_kernel", 1.5),
-        ("upstream", "main_kernel", 2.0),
-        ("upstream", "combine_kernel", 0.001),
+    rows = profile.read(CSV)
+    assert [(row["variant"], row["who"], row["kernel"], row["ms"]) for row in rows] == [
+        ("a", "ours", "main_kernel", 1.5),
+        ("a", "upstream", "main_kernel", 2.0),
+        ("a", "upstream", "combine_kernel", 0.001),
+        ("c", "ours", "other_kernel", 3.0),
     ]
     assert rows[0]["tensor"] == 71.5
     assert rows[0]["dram"] is None
     assert list(rows[0]["stalls"].items()) == [("long_scoreboard", 3.5), ("barrier", 2.5)]
-    assert profile.read("mha", "no table\n") == []
+    assert profile.read("no table\n") == []
 
 
 def test_one_variants_failure_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    asked: list[list[str]] = []
+
     def run(command: list[str], _seconds: float) -> tools.Said:
         if "--query-metrics" in command:
             return tools.Said("sm__pipe_tensor_cycles_active  Counter\n", 0)
-        bad = command[-1] == "bad"
-        if "--tool" in command:
-            return tools.Said("oops", 1) if bad else tools.Said(CLEAN, 0)
-        assert "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active" in command
-        return tools.Said("ERROR: no", None) if bad else tools.Said(CSV, 0)
+        names = command[command.index("benchmarks.gpu.one") + 2 :]
+        asked.append(names)
+        if "--tool" not in command:
+            assert "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active" in command
+            return tools.Said(CSV, 0)
+        if "d" in names:
+            return tools.Said(CLEAN + BROKEN, 1)
+        return tools.Said("".join(f"== calling {n}\n== called {n}\n" for n in names), 0)
 
     monkeypatch.setattr(tools, "find", lambda name: name)
     monkeypatch.setattr(tools, "run", run)
     monkeypatch.setattr(results, "digests", lambda _: {})
     monkeypatch.setattr(profile, "compile_first", lambda *_: None)
-    assert sanitize.main(["bad", "mha", "--out", str(tmp_path)]) == 1
-    assert profile.main(["bad", "mha", "--out", str(tmp_path)]) == 1
+    assert sanitize.main(["a", "d", "g", "h", "--out", str(tmp_path)]) == 1
+    assert sorted(asked) == [["a", "d", "g", "h"]] * 2 + [["g", "h"]] * 2
+    assert profile.main(["a", "b", "c", "--out", str(tmp_path)]) == 1
     out = capsys.readouterr().out
-    assert "bad                  memcheck    not run  exit code 1: oops" in out
-    assert "mha                  racecheck         0" in out
-    assert "bad                it did not end in time" in out
+    assert "d                    memcheck    not run  Misaligned Shared or Local Address" in out
+    assert "h                    racecheck         0" in out
+    assert "b                  ValueError: no" in out
     assert "71.5" in out
-    assert sanitize.main(["mha", "--out", str(tmp_path)]) == 0
+    assert sanitize.main(["a", "--out", str(tmp_path)]) == 0
     assert {f.name for f in tmp_path.iterdir()} == {"h200-sanitize.json", "h200-profile.json"}
 
 
