@@ -29,6 +29,9 @@ LOWEST = -(2.0**100)
 has differences of 0 and -inf, and no -inf - -inf, which is NaN. A power of two, so that its product
 with the scale is exact: a fused multiply-add leaves what the other product was rounded by, and of
 3e38 that is far too much for an exponential."""
+DEFAULT = launch.Tiling(128, 128, 2, 8)
+"""The tiling for devices that the table does not know. Tiles as high as blocks are wide visit the
+fewest keys along the diagonals; three warp groups would visit an eighth more."""
 
 
 @tilelang.jit(out_idx=[5, 6], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -356,7 +359,7 @@ def _launched(
         raise ValueError(f"dllm_block is {dllm_block}: a block has a token")
     if tiling is None:
         device = launch.device_name(given[0].device.index)
-        tiling = launch.tuned("block_causal", device, launch.Tiling(), dim=sizes.dim)
+        tiling = launch.tuned("block_causal", device, DEFAULT, dim=sizes.dim)
     scale = sizes.dim**-0.5 if scale is None else scale
     return _compiled(sizes.heads, sizes.dim, dllm_block, scale, sizes.dtype, tiling)(*given)
 

@@ -29,6 +29,10 @@ LOWEST = -(2.0**100)
 has differences of 0 and -inf, and no -inf - -inf, which is NaN. A power of two, so that its product
 with the scale is exact: a fused multiply-add leaves what the other product was rounded by, and of
 3e38 that is far too much for an exponential."""
+HIGH, SQUARE = launch.Tiling(192, 128, 2, 8, True), launch.Tiling(128, 128, 2, 8)
+"""Tilings for devices that the table does not know: the first for head size 64 without a window,
+as the sweep of dense attention chose on an H200. A window has two edges, and high tiles visit many
+keys along them that they have to hide."""
 
 
 @tilelang.jit(out_idx=[7], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -328,7 +332,8 @@ def attention(
     if tiling is None:
         key = {"dim": sizes.dim, "causal": causal, "windowed": window_size is not None}
         device = launch.device_name(q.device.index)
-        tiling = launch.tuned("sink_gqa_varlen", device, launch.Tiling(), **key)
+        default = HIGH if sizes.dim == 64 and window_size is None else SQUARE
+        tiling = launch.tuned("sink_gqa_varlen", device, default, **key)
     kernel = _compiled(
         sizes.heads, sizes.kv_heads, sizes.dim, causal, window_size, sizes.dtype, tiling
     )
