@@ -66,6 +66,8 @@ SHAPES = (
     Shape("block_causal", 8, 32, 4096, 128, packed=True),
     Shape("block_causal", 8, 32, 4096, 64, packed=True),
 )
+SMALL = Shape("block_causal", 3, 4, 768, 128, packed=True)
+"""For tools that take long."""
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:

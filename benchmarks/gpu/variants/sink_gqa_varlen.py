@@ -61,6 +61,8 @@ SHAPES = (
     Shape("sink_gqa_varlen", 4, 32, 8, 4096, 64),
     Shape("sink_gqa_varlen", 4, 32, 8, 4096, 64, window=1024),
 )
+SMALL = Shape("sink_gqa_varlen", 3, 4, 2, 320, 128, window=64, spread=300)
+"""For tools that take long: samples of unlike lengths, and rows that see nothing."""
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:

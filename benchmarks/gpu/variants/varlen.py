@@ -62,6 +62,8 @@ SHAPES = (
     Shape("varlen", 4, 32, 32, 4096, 64, causal=True),
     Shape("varlen", 8, 32, 8, 6000, 128, causal=True, spread=4000),
 )
+SMALL = Shape("varlen", 3, 4, 2, 320, 128, causal=True, spread=300)
+"""For tools that take long: samples of unlike lengths, and rows that see nothing."""
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:
