@@ -301,7 +301,9 @@ def attention(
 
 def _default(dim: int, block: int) -> Tiling:
     """Return a tiling that fits into registers and shared memory."""
-    return Tiling(stages=2, residents=1 if block == 128 and dim == 128 else 2)
+    if block == 128:
+        return Tiling(residents=1)
+    return Tiling(stages=3, residents=3) if dim == 64 else Tiling()
 
 
 @cache

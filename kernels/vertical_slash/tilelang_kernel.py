@@ -40,11 +40,13 @@ class Tiling(NamedTuple):
     """Heads that are worked on side by side before the next ones."""
 
 
-COPYING = 24
-"""Registers of a copying thread: it computes addresses of single rows."""
+FEW = 1024
+"""Programs that a GPU of some 130 multiprocessors works off in a few turns."""
+COPYING = {64: 24, 128: 40}
+"""Registers of a copying thread for a head size: it keeps the numbers of 4 or 8 single rows."""
 
 
-def registers(sharers: int, residents: int) -> int:
+def registers(dim: int, sharers: int, residents: int) -> int:
     """Return how many registers a computing thread can have: what the copying ones leave over.
 
     A multiprocessor has 65536, a program gets as many for each thread to begin with, a multiple of
@@ -52,7 +54,7 @@ def registers(sharers: int, residents: int) -> int:
     """
     threads = 128 * (sharers + 1)
     each = min(65536 // (residents * threads), 255) // 8 * 8
-    return int(min(240, (each * (sharers + 1) - COPYING) // sharers // 8 * 8))
+    return int(min(240, (each * (sharers + 1) - COPYING[dim]) // sharers // 8 * 8))
 
 
 @tilelang.jit(out_idx=[7], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -308,7 +310,7 @@ def vertical_slash_forward(
             columns = T.min(ColumnCount[sample, head, bx], most_columns)
             T.sync_threads()
             if tx >= computing:
-                T.set_max_nreg(COPYING, 0)
+                T.set_max_nreg(COPYING[dim], 0)
                 for s in T.serial(slashes):
                     start = offsets[s]
                     T.mbarrier_wait_parity(k_free[s % stages], ((s // stages) & 1) ^ 1)
@@ -342,7 +344,7 @@ def vertical_slash_forward(
                     fetch(V, sample, head, rows, columns - c * BLOCK, lane, V_shared, s % stages)
                     T.cp_async_barrier_noinc(v_ready[s % stages])
             else:
-                T.set_max_nreg(registers(sharers, residents), 1)
+                T.set_max_nreg(registers(dim, sharers, residents), 1)
                 T.mbarrier_wait_parity(q_ready, 0)
                 if sharers == 1 or tx < 128:
                     acc_o = T.alloc_fragment([BLOCK, dim], accum)
@@ -420,10 +422,24 @@ def attention(
         launch.check_table(name, listed, (*lists, _most(name, listed)), "int32", q)
     if tiling is None:
         device = launch.device_name(q.device.index)
-        default = Tiling()
-        tiling = launch.tuned("vertical_slash", device, default, dim=sizes.dim)
+        default = _default(sizes)
+        key = {"dim": sizes.dim, "few": _few(sizes)}
+        tiling = launch.tuned("vertical_slash", device, default, **key)
     kernel = _compiled(sizes, block_offset.shape[3], column_index.shape[3], tiling)
     return kernel(q, k, v, block_count, block_offset, column_count, column_index)
+
+
+def _few(sizes: launch.Sizes) -> bool:
+    """Whether there are so few blocks of queries that a long row of tiles has to be shared."""
+    return sizes.batch * sizes.heads * -(-sizes.seq_q // BLOCK) <= FEW
+
+
+def _default(sizes: launch.Sizes) -> Tiling:
+    """Return a tiling that fits into registers and shared memory."""
+    if _few(sizes):
+        return Tiling(stages=6, sharers=3) if sizes.dim == 64 else Tiling()
+    stages, residents = (3, 3) if sizes.dim == 64 else (2, 2)
+    return Tiling(stages=stages, sharers=1, residents=residents)
 
 
 def _most(name: str, listed: Any) -> int:

@@ -59,7 +59,7 @@ class Shape(NamedTuple):
 
     @property
     def key(self) -> dict[str, Any]:
-        return {"dim": self.dim}
+        return {"dim": self.dim, "few": self.batch * self.heads * self.tiles <= 1024}
 
 
 SHAPES = (
