@@ -37,7 +37,8 @@ class Concepts:
             self._add(concept, short, short=True)
         self._by_head: dict[str, list[str]] = {}
         for name in self._ids:
-            self._by_head.setdefault(name[:2], []).append(name)
+            self._by_head.setdefault(name[:3], []).append(name)
+        self._short_heads = {head for head in self._by_head if len(head) < 3}
         exact = [re.escape(concept) for concept in names if "-" in concept]
         self._exact = re.compile(rf"(?<![\w-])(?:{'|'.join(exact)})(?![\w-])" if exact else r"(?!)")
 
@@ -50,7 +51,8 @@ class Concepts:
     def mentions(self, text: str) -> list[Named]:
         """List the concepts that a text names, in order; a longer name wins."""
         folded = _folded(text)
-        heads = {folded[at : at + 2] for at in range(len(folded) - 1)} & self._by_head.keys()
+        heads = {folded[at : at + 3] for at in range(len(folded) - 2)} & self._by_head.keys()
+        heads |= self._short_heads
         names = [name for head in heads for name in self._by_head[head] if name in folded]
         hits = [
             (at, at + len(name), name)

@@ -83,7 +83,7 @@ _WIDE_IS = (
 )
 SAYS = re.compile(
     r"[\s`*}\\)\]]*行?(?:[:：—–(（\[|→=-]+\s*|[,，]?\s?(?:that is|i\.e\.|namely|which"
-    r" (?:is|does|holds|computes)|也就是|即|就是)[,，]?\s?)?"
+    r" (?:is|does|holds|computes)|where|(?=the\s)|也就是|即|就是)[,，]?\s?)?"
     rf"(?:\s?(?:{_any(_IS)}|carries out|you (?:can )?(?:find|see)|we (?:find|see))\s"
     rf"|(?:[这那]?(?:几|一|两)?[行处段句])?(?:就|正|才)?(?:{_any(_WIDE_IS)}))?"
     r"[\s`*|]*(?:(?:the|its|a|an|this|that)\s)?[\s`*]*\Z"

@@ -44,7 +44,7 @@ _APART = re.compile(
     r"|[。！？!?]|\.\s|\n\s*\n"
 )
 _LOCATOR = re.compile(
-    r"(?:[(（\[【:：—–|>→]|[,，;；]\s(?:it\s)?(?:is|are)|code is|代码是"
+    r"(?:[(（【:：—–|>→]|[,，;；]\s(?:it\s)?(?:is|are)|code is|代码是"
     r"|\b(?:at|in|on|see|lines?|here|under|via)|\bof(?=\s+[`*]*\Z)"
     r"|同一?文件|该文件|[Ss]ame file[,:]?|见|在|位于|于|处|源码|出处|来源|第|从|自|对应|参考|分别)"
     r"[\s`*“\"'(（\[{\\]*(?:\\?\w+\{)?(?::\w+:)?[`*]*\Z"
@@ -59,6 +59,8 @@ _NONE = re.compile(
     re.IGNORECASE,
 )
 """In brackets right behind something named stands its place, unless it is not there at all."""
+_LATER = re.compile(r"\b(?:comes|follows|later|elsewhere|needs?|waits?|already)\b|之后|再|等|已经")
+"""What is said of something that is not where the citation is."""
 _PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n\s*\n")
 
 Placed = Literal["beside", "apart", ""]
@@ -83,6 +85,9 @@ class Placing:
         if len(gap) > 240 or _DENIED.search(gap) or _APART.search(gap):
             return ""
         framed = FRAME_BEFORE.search(head) or FRAME_AFTER.match(self._text, last)
+        earlier = self._spots.edge_before(at)
+        if 0 < earlier <= first and self.behind(first, last, earlier):
+            return ""
         return "apart" if not framed and _LOCATOR.search(gap) else ""
 
     def behind(self, first: int, last: int, end: int) -> bool:
@@ -91,7 +96,10 @@ class Placing:
         away = AWAY_AFTER.match(self._text, last)
         if gap.rstrip(" `*").endswith("为") and not _ENDS.match(self._text, last):
             return False
-        return not away and len(gap) <= 40 and SAYS.fullmatch(gap) is not None
+        later = _PIECE.split(self._text[last : last + 40])[0]
+        if away or _DENIED.search(later) or _LATER.search(later):
+            return False
+        return len(gap) <= 40 and SAYS.fullmatch(gap) is not None
 
     def gives(self, first: int, last: int, cited: tuple[int, int]) -> bool:
         """Say whether a citation gives the place of what stands before it, or behind."""

@@ -258,6 +258,7 @@ ALSO: dict[str, tuple[str, ...]] = {
         "屏障等待", "等 barrier", "等待 barrier", "barrier 等待", "等待 mbarrier",
     ),
     "row-max": (
+        "maximum is updated", "maximum is merged", "running maximum is updated",
         "row maximum", "online softmax maximum", "maximum of the online softmax", "maximum update",
         "update of the maximum", "update of the running maximum", "row-wise maximum",
         "running row maximum", "maximum of each row", "maximum merge", "行最大值", "逐行最大值",
@@ -300,6 +301,7 @@ ALSO: dict[str, tuple[str, ...]] = {
         "row reduction", "行和归约", "求和归约", "概率行和",
     ),
     "denominator": (
+        "denominator is updated", "running sum is updated", "sum is updated",
         "update of the denominator", "running denominator", "denominator recurrence",
         "softmax denominator", "denominator of the softmax", "running sum", "update of the sum",
         "sum update", "running sum update", "denominator accumulation", "denominator recursion",
@@ -308,6 +310,8 @@ ALSO: dict[str, tuple[str, ...]] = {
         "分母迭代", "logsum update", "update of logsum", "l update", "分母合并",
     ),
     "acc-rescale": (
+        "accumulator is rescaled", "accumulators are rescaled", "output is rescaled",
+        "累加器被重标度",
         "accumulator rescaling", "rescale of the accumulator", "rescaling of the accumulator",
         "accumulator scaling", "output rescale", "output rescaling", "rescaling of the output",
         "rescale of the output", "rescaling the accumulator", "acc rescale", "acc_o rescale",
@@ -348,6 +352,7 @@ ALSO: dict[str, tuple[str, ...]] = {
         "sink 累加",
     ),
     "normalise": (
+        "output is normalised", "result is normalised", "accumulator is divided",
         "final division", "final normalisation", "division by the denominator", "last division",
         "normalisation of the output", "output normalisation", "division by the row sum",
         "最后的归一化", "最终归一化", "输出归一化", "输出的归一化", "除以分母", "末尾归一化",
