@@ -119,7 +119,7 @@ def examine(ncu: str, names: list[str], extra: list[str], until: float) -> list[
     if left <= 0:
         return [{"variant": name, "wrong": "the time was up"} for name in names]
     command = [ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv"]
-    command += ["--page", "raw", "--print-units", "base"]
+    command += ["--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled"]
     command += [word for section in SECTIONS for word in ("--section", section)]
     command += ["--metrics", ",".join(extra)] if extra else []
     said = tools.run([*command, *tools.one("profile", *names)], min(left, LONGEST))
