@@ -41,6 +41,8 @@ def apply() -> Any:
     _compile_for_c(tilelang)
     _tune_nothing(tilelang)
     _compile_no_wrappers()
+    _name_a_device()
+    _keep_plain_layouts(tilelang)
     return tilelang
 
 
@@ -113,6 +115,22 @@ def _compile_no_wrappers() -> None:
         return model if model is not None else compile_nothing
 
     torch.compile = compile_nothing
+
+
+def _name_a_device() -> None:
+    """Builders ask for the capability of the GPU to choose block sizes: Hopper's are chosen."""
+    import torch
+
+    torch.cuda.get_device_capability = lambda *_args: (9, 0)  # type: ignore[assignment]
+
+
+def _keep_plain_layouts(tilelang: Any) -> None:
+    """A layout says where elements lie for tensor cores; the C target indexes them as written."""
+
+    def annotate(*_args: Any, **_named: Any) -> None:
+        return None
+
+    tilelang.language.annotate_layout = annotate
 
 
 def _tune_nothing(tilelang: Any) -> None:
