@@ -62,12 +62,12 @@ sustained_active","smsp__average_warps_issue_stalled_barrier_per_issue_active.ra
 "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
 "","","ns","%","inst","inst","inst"
 "0","main_kernel","1,500,000","71.5","2.5","1","3.5"
-"1","void at::native::vectorized_elementwise_kernel<4, at::native::sinh_kernel_cuda(x)>(int)","1,000","0","0","0","0"
+"1","void elementwise<4, sinh_kernel_cuda(x)>(int)","1,000","0","0","0","0"
 "2","main_kernel","2,000,000","50","2","1","1"
 "3","combine_kernel","1000","0","2","1","1"
-"4","void at::native::vectorized_elementwise_kernel<4, at::native::cosh_kernel_cuda(x)>(int)","1,000","0","0","0","0"
+"4","void elementwise<4, cosh_kernel_cuda(x)>(int)","1,000","0","0","0","0"
 "5","other_kernel","3,000,000","50","2","1","1"
-"6","void at::native::vectorized_elementwise_kernel<4, at::native::sinh_kernel_cuda(x)>(int)","1,000","0","0","0","0"
+"6","void elementwise<4, sinh_kernel_cuda(x)>(int)","1,000","0","0","0","0"
 ==PROF== Disconnected
 """
 
