@@ -61,6 +61,7 @@ class Spots:
         self._beginning: dict[tuple[int, int], bool] = {}
         self._ends = sorted(end for _, end in self.places)
         self._labels = self._labelled()
+        self._targets = {label: target for target, label in self._labels.items()}
         self.lines_at = {c.at: c.target.lines for c in citations if c.target.lines}
         self._lined = sorted(c.at for c in citations if c.target.lines or c.target.section)
 
@@ -113,7 +114,7 @@ class Spots:
 
     def _after(self, citation: Citation, before: tuple[int, int], last: int) -> tuple[int, int]:
         """Give the rest of the sentence, where nothing before the citation says what is there."""
-        at = citation.at[1]
+        at = self._targets.get(citation.at, citation.at)[1]
         edge = self.edge_after(at)
         group = GROUP.match(self.text, at, edge)
         if group:
