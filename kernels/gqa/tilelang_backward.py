@@ -654,12 +654,9 @@ def backward(
     """
     facts = _checked(q, k, v, causal, layout)
     for name, tensor in (("out", out), ("do", do)):
-        launch.check(tensor, v, v, causal=causal, layout=layout)
-        if tensor.shape[:3] != q.shape[:3] or tensor.dtype != q.dtype:
-            raise ValueError(f"{name} is {list(tensor.shape)} of {tensor.dtype}, unlike q")
+        launch.check_table(name, tensor, (*q.shape[:3], facts.dim_v), facts.dtype, q)
     seq_q = q.shape[2 if layout == "BHSD" else 1]
-    if tuple(lse.shape) != (q.shape[0], facts.heads, seq_q) or not lse.is_contiguous():
-        raise ValueError(f"lse is {list(lse.shape)}: `forward` makes [B, H, Sq] of float32")
+    launch.check_table("lse", lse, (q.shape[0], facts.heads, seq_q), "float32", q)
     return _backward(facts, tiling or _tiling(facts, k), (q, k, v, out, lse, do))
 
 
@@ -679,9 +676,7 @@ def _checked(q: Any, k: Any, v: Any, causal: bool, layout: str) -> Facts:
     wide = hasattr(q, "shape") and q.shape[-1] == 192
     sizes = launch.check(q, k, k if wide else v, causal=causal, layout=layout, dims=(64, 128, 192))
     if wide:
-        launch.check(v, v, v, causal=False, layout=layout, dims=(128,))
-        if v.shape[:3] != k.shape[:3] or v.dtype != k.dtype:
-            raise ValueError(f"v is {list(v.shape)} of {v.dtype}, k {list(k.shape)} of {k.dtype}")
+        launch.check_table("v", v, (*k.shape[:3], 128), sizes.dtype, q)
     return Facts(sizes.heads, sizes.kv_heads, sizes.dim, v.shape[3], causal, layout, sizes.dtype)
 
 

@@ -563,13 +563,9 @@ def backward(
     names the argument that does not fit.
     """
     sizes = _checked(q, k, v, causal, layout)
-    launch.check(out, k, v, causal=causal, layout=layout)
-    launch.check(do, k, v, causal=causal, layout=layout)
     for name, tensor in (("out", out), ("do", do)):
-        if tensor.shape != q.shape or tensor.dtype != q.dtype:
-            raise ValueError(f"{name} is {list(tensor.shape)} of {tensor.dtype}, unlike q")
-    if tuple(lse.shape) != (sizes.batch, sizes.heads, sizes.seq_q) or not lse.is_contiguous():
-        raise ValueError(f"lse is {list(lse.shape)}: `forward` makes [B, H, Sq] of float32")
+        launch.check_table(name, tensor, tuple(q.shape), sizes.dtype, q)
+    launch.check_table("lse", lse, (sizes.batch, sizes.heads, sizes.seq_q), "float32", q)
     if tiling is None:
         device = launch.device_name(q.device.index)
         key = {"dim": sizes.dim, "causal": causal, "few": few(sizes)}

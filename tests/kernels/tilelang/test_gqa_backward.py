@@ -11,7 +11,7 @@ import pytest
 from kernels.gqa.backward_reference import gradients
 from kernels.mha.reference import attention
 from tests.kernels.tilelang.gradients import Case, Found, allowed, check_forward, compare, through
-from tests.kernels.tilelang.packed import numpy_type
+from tests.kernels.tilelang.packed import claiming, numpy_type
 
 pytest.importorskip("ml_dtypes", reason="the interpreter needs ml_dtypes")
 
@@ -80,3 +80,33 @@ def test_the_forward_and_the_logarithms_of_its_sums(name: str) -> None:
     given = repeated(case, found.given)
     exact = attention(*given[:3], causal=case.causal)
     check_forward(case, found._replace(given=given), exact)
+
+
+REFUSED: dict[str, tuple[int, Any, Any, str]] = {
+    "groups": (0, lambda x: x[:, :, :3].contiguous(), ValueError, "q has 3 heads"),
+    "wide values": (
+        2,
+        lambda x: x.repeat(1, 1, 1, 2),
+        ValueError,
+        r"v is \[1, 5, 2, 256\], and has to be \[1, 5, 2, 128\]",
+    ),
+    "other values": (2, lambda x: x[:, :4], ValueError, r"v is \[1, 4, 2, 128\], and has"),
+    "a list": (4, lambda x: x.tolist(), TypeError, "lse is a list"),
+    "another lse": (4, lambda x: x[:, :1], ValueError, r"lse is \[1, 1, 5\], and has to be"),
+    "a short gradient": (5, lambda x: x[:, :4], ValueError, r"do is \[1, 4, 4, 128\]"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_tensor_is_named(name: str) -> None:
+    pytest.importorskip("tilelang")
+    from kernels.gqa.tilelang_backward import backward
+
+    q, k, v, out, lse, do = claiming(
+        (1, 5, 4, 192), (1, 5, 2, 192), (1, 5, 2, 128), (1, 5, 4, 128), (1, 4, 5), (1, 5, 4, 128)
+    )
+    place, change, kind, message = REFUSED[name]
+    tensors = [q, k, v, out, lse.float(), do]
+    tensors[place] = change(tensors[place])
+    with pytest.raises(kind, match=message):
+        backward(*tensors)

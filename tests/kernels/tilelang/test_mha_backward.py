@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
 from kernels.mha.backward_reference import gradients
 from kernels.mha.reference import attention
 from tests.kernels.tilelang.gradients import Case, Found, allowed, check_forward, compare, through
-from tests.kernels.tilelang.packed import numpy_type
+from tests.kernels.tilelang.packed import claiming, numpy_type
 
 pytest.importorskip("ml_dtypes", reason="the interpreter needs ml_dtypes")
 
@@ -49,3 +50,47 @@ def test_gradients(name: str) -> None:
 def test_the_forward_and_the_logarithms_of_its_sums(name: str) -> None:
     case, found = CASES[name], ran()[name]
     check_forward(case, found, attention(*found.given[:3], causal=case.causal))
+
+
+def given() -> tuple[Any, ...]:
+    """Return q, k, v, out, lse and do that fit."""
+    q, k, v, out, lse, do = claiming(*[(1, 2, 5, 64)] * 4, (1, 2, 5), (1, 2, 5, 64))
+    return q, k, v, out, lse.float(), do
+
+
+REFUSED: dict[str, tuple[int, Any, Any, str]] = {
+    "strided": (0, lambda x: x.transpose(1, 2), ValueError, "q is not contiguous"),
+    "heads": (1, lambda x: x[:, :1], ValueError, r"v is .*, and k \[1, 1, 5, 64\]"),
+    "float32": (3, lambda x: x.float(), TypeError, "out is of float32"),
+    "a short output": (
+        3,
+        lambda x: x[:, :, :4].contiguous(),
+        ValueError,
+        r"out is \[1, 2, 4, 64\]",
+    ),
+    "a list": (4, lambda x: x.tolist(), TypeError, "lse is a list"),
+    "another lse": (4, lambda x: x[:, :1], ValueError, r"lse is \[1, 1, 5\], and has to be"),
+    "half an lse": (4, lambda x: x.half(), TypeError, "lse is of float16"),
+    "a wider gradient": (5, lambda x: x.bfloat16(), TypeError, "do is of bfloat16"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_tensor_is_named(name: str) -> None:
+    pytest.importorskip("tilelang")
+    from kernels.mha.tilelang_backward import backward
+
+    place, change, kind, message = REFUSED[name]
+    tensors = list(given())
+    tensors[place] = change(tensors[place])
+    with pytest.raises(kind, match=message):
+        backward(*tensors)
+
+
+def test_shared_heads_are_for_another_folder() -> None:
+    pytest.importorskip("tilelang")
+    from kernels.mha.tilelang_backward import forward
+
+    q, k, v = claiming((1, 4, 5, 64), (1, 2, 5, 64), (1, 2, 5, 64))
+    with pytest.raises(ValueError, match="kernels/gqa does that"):
+        forward(q, k, v)
