@@ -32,8 +32,6 @@ DIM = 512
 PE_DIM = 64
 FEW = 32
 """With no more heads, reading the cache takes longer than the products."""
-REGISTERS = {256: (256, 224), 192: (232, 248), 128: (216, 256)}
-"""Of a thread of both warp groups that compute, by the columns of the first; 24 are for copying."""
 MANY = 128
 """With so many tiles of heads, there is work for all multiprocessors without splits."""
 
@@ -43,12 +41,10 @@ class Tiling(NamedTuple):
 
     `lag` says when the right part of the output may go on with a block: 0 at once, beside the next
     scores; 2 when they are done, beside the exponentials of the first warp group; 1 in between.
-    The first warp group, which has the scores to compute, has `left` columns of the output.
     """
 
     programs: int = 132
     lag: int = 2
-    left: int = 256
 
     def splits(self, batch: int, heads: int, seq_kv: int) -> int:
         """Return into how many splits the keys go: none is without a block."""
@@ -67,7 +63,6 @@ def mla_decode_forward(
     dim: int = DIM,
     pe_dim: int = PE_DIM,
     lag: int = 2,
-    left: int = 256,
 ) -> Any:
     """Return the kernels of these sizes: Q, Q_pe, KV, K_pe -> Output.
 
@@ -75,7 +70,7 @@ def mla_decode_forward(
     one less; there may not be more splits than blocks. With one split there is no second kernel.
     """
     accum = "float32"
-    right = dim - left
+    left, part = dim // 2, dim // 4
     q_shape = [batch, heads, dim]
     q_pe_shape = [batch, heads, pe_dim]
     kv_shape = [batch, seq_kv, 1, dim]
@@ -87,8 +82,8 @@ def mla_decode_forward(
     scale = ((dim + pe_dim) ** -0.5 if softmax_scale is None else softmax_scale) * LOG2E
 
     @T.macro
-    def score(t, Q_left, Q_right, Q_pe_shared, K_left, K_right, K_pe_shared, left_ready,
-              right_ready, acc_s):  # fmt: skip
+    def score(t, Q_left, Q_middle, Q_right, Q_pe_shared, K_left, K_middle, K_right, K_pe_shared,
+              left_ready, middle_ready, right_ready, acc_s):  # fmt: skip
         """Start the products of the queries with block t: latent and rotary part."""
         T.mbarrier_wait_parity(left_ready[t % STAGES], (t // STAGES) & 1)
         # concept: qk-gemm
@@ -108,6 +103,16 @@ def mla_decode_forward(
             policy=T.GemmWarpPolicy.FullRow,
         )
         # end
+        T.mbarrier_wait_parity(middle_ready[t % STAGES], (t // STAGES) & 1)
+        # concept: qk-gemm
+        T.wgmma_gemm(
+            Q_middle,
+            K_middle[t % STAGES, :, :],
+            acc_s,
+            transpose_B=True,
+            policy=T.GemmWarpPolicy.FullRow,
+        )
+        # end
         T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
         # concept: qk-gemm
         T.wgmma_gemm(
@@ -119,8 +124,8 @@ def mla_decode_forward(
         )
 
     @T.macro
-    def softmax(first, acc_s, m, m_prev, rescale, row_sum, l):
-        """Turn scores into probabilities; bring maximum and denominator along."""
+    def weigh(first, acc_s, acc_left, p, m, m_prev, rescale):
+        """Turn scores into probabilities; bring the maximum along, and the output to it."""
         # Only the last block can reach past the end, and it has a key: the maximum is finite.
         # concept: boundary-mask, mask-value
         if seq_kv % BLOCK_N != 0:
@@ -138,8 +143,18 @@ def mla_decode_forward(
         # concept: probability
         for i, j in T.Parallel(ROWS, BLOCK_N):
             acc_s[i, j] = T.exp2(acc_s[i, j] * scale - m[i] * scale)
+        # concept: acc-rescale
+        for i, j in T.Parallel(ROWS, left):
+            acc_left[i, j] *= rescale[i]
+        # end
+        T.copy(acc_s, p)
+
+    @T.macro
+    def add_up(p, wide, rescale, row_sum, l):
+        """Bring the denominator along: the sum of the weights as they are multiplied, rounded."""
+        T.copy(p, wide)
         # concept: row-sum
-        T.reduce_sum(acc_s, row_sum, dim=1)
+        T.reduce_sum(wide, row_sum, dim=1)
         # concept: denominator
         for i in T.Parallel(ROWS):
             l[i] = l[i] * rescale[i] + row_sum[i]
@@ -173,10 +188,12 @@ def mla_decode_forward(
         # concept: kernel-grid
         with T.Kernel(tiles, splits, batch, threads=384) as (tile, split, sample):
             Q_left = T.alloc_shared([ROWS, left], dtype)
-            Q_right = T.alloc_shared([ROWS, right], dtype)
+            Q_middle = T.alloc_shared([ROWS, part], dtype)
+            Q_right = T.alloc_shared([ROWS, part], dtype)
             Q_pe_shared = T.alloc_shared([ROWS, pe_dim], dtype)
             K_left = T.alloc_shared([STAGES, BLOCK_N, left], dtype)
-            K_right = T.alloc_shared([STAGES, BLOCK_N, right], dtype)
+            K_middle = T.alloc_shared([STAGES, BLOCK_N, part], dtype)
+            K_right = T.alloc_shared([STAGES, BLOCK_N, part], dtype)
             K_pe_shared = T.alloc_shared([STAGES, BLOCK_N, pe_dim], dtype)
             P_shared = T.alloc_shared([ROWS, BLOCK_N], dtype)
             # Rows of 128 bytes would meet in the same banks.
@@ -187,7 +204,8 @@ def mla_decode_forward(
             p = T.alloc_fragment([ROWS, BLOCK_N], dtype)
             p_right = T.alloc_fragment([ROWS, BLOCK_N], dtype)
             acc_left = T.alloc_fragment([ROWS, left], accum)
-            acc_right = T.alloc_fragment([ROWS, right], accum)
+            acc_middle = T.alloc_fragment([ROWS, part], accum)
+            acc_right = T.alloc_fragment([ROWS, part], accum)
             m = T.alloc_fragment([ROWS], accum)
             m_prev = T.alloc_fragment([ROWS], accum)
             rescale = T.alloc_fragment([ROWS], accum)
@@ -195,10 +213,13 @@ def mla_decode_forward(
             row_sum = T.alloc_fragment([ROWS], accum)
             l = T.alloc_fragment([ROWS], accum)
             l_right = T.alloc_fragment([ROWS], accum)
+            wide = T.alloc_fragment([ROWS, BLOCK_N], accum)
             q_ready = T.alloc_barrier(128)
             left_ready = T.alloc_barrier([128] * STAGES)
+            middle_ready = T.alloc_barrier([128] * STAGES)
             right_ready = T.alloc_barrier([128] * STAGES)
             left_free = T.alloc_barrier([128] * STAGES)
+            middle_free = T.alloc_barrier([128] * STAGES)
             right_free = T.alloc_barrier([128] * STAGES)
             p_ready = T.alloc_barrier(128)
             p_free = T.alloc_barrier(128)
@@ -214,7 +235,12 @@ def mla_decode_forward(
             if tx >= 256:  # the warp group that copies
                 T.set_max_nreg(24, 0)
                 T.tma_copy(Q[sample, head : head + ROWS, 0:left], Q_left, barrier=q_ready)
-                T.tma_copy(Q[sample, head : head + ROWS, left:dim], Q_right, barrier=q_ready)
+                T.tma_copy(
+                    Q[sample, head : head + ROWS, left : left + part], Q_middle, barrier=q_ready
+                )
+                T.tma_copy(
+                    Q[sample, head : head + ROWS, left + part : dim], Q_right, barrier=q_ready
+                )
                 T.tma_copy(Q_pe[sample, head : head + ROWS, :], Q_pe_shared, barrier=q_ready)
                 T.mbarrier_arrive(q_ready)
                 for t in T.serial(blocks):
@@ -233,17 +259,26 @@ def mla_decode_forward(
                         barrier=left_ready[t % STAGES],
                     )
                     T.mbarrier_arrive(left_ready[t % STAGES])
+                    T.mbarrier_wait_parity(middle_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
+                    T.tma_copy(
+                        KV[sample, first : first + BLOCK_N, 0, left : left + part],
+                        K_middle[t % STAGES, :, :],
+                        barrier=middle_ready[t % STAGES],
+                    )
+                    T.mbarrier_arrive(middle_ready[t % STAGES])
                     T.mbarrier_wait_parity(right_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
                     T.tma_copy(
-                        KV[sample, first : first + BLOCK_N, 0, left:dim],
+                        KV[sample, first : first + BLOCK_N, 0, left + part : dim],
                         K_right[t % STAGES, :, :],
                         barrier=right_ready[t % STAGES],
                     )
                     T.mbarrier_arrive(right_ready[t % STAGES])
             elif tx >= 128:  # the one that computes the right part
-                T.set_max_nreg(REGISTERS[left][1], 1)
+                T.set_max_nreg(224, 1)
                 # concept: state-init
+                T.fill(acc_middle, 0)
                 T.fill(acc_right, 0)
+                T.fill(l_right, 0)
 
                 for t in T.serial(blocks):
                     T.mbarrier_wait_parity(p_ready, t & 1)
@@ -251,76 +286,115 @@ def mla_decode_forward(
                     T.copy(rescale_shared, rescale_right)
                     T.mbarrier_arrive(p_free)
                     # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, right):
+                    for i, j in T.Parallel(ROWS, part):
+                        acc_middle[i, j] *= rescale_right[i]
+                    for i, j in T.Parallel(ROWS, part):
                         acc_right[i, j] *= rescale_right[i]
                     # end
+                    T.mbarrier_wait_parity(middle_ready[t % STAGES], (t // STAGES) & 1)
                     T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
                     # concept: pv-gemm
+                    T.wgmma_gemm(
+                        p_right,
+                        K_middle[t % STAGES, :, :],
+                        acc_middle,
+                        policy=T.GemmWarpPolicy.FullRow,
+                    )
                     T.wgmma_gemm(
                         p_right,
                         K_right[t % STAGES, :, :],
                         acc_right,
                         policy=T.GemmWarpPolicy.FullRow,
                     )
-                    T.wait_wgmma(0)
                     # end
+                    add_up(p_right, wide, rescale_right, row_sum, l_right)
+                    # What is free earlier is there earlier.
+                    T.wait_wgmma(1)
+                    T.mbarrier_arrive(middle_free[t % STAGES])
+                    T.wait_wgmma(0)
                     T.mbarrier_arrive(right_free[t % STAGES])
-                T.mbarrier_wait_parity(l_ready, 0)
-                T.copy(l_shared, l_right)
+                T.copy(l_right, l_shared)
+                T.mbarrier_arrive(l_ready)
                 # concept: normalise
-                for i, j in T.Parallel(ROWS, right):
+                for i, j in T.Parallel(ROWS, part):
+                    acc_middle[i, j] /= l_right[i]
+                for i, j in T.Parallel(ROWS, part):
                     acc_right[i, j] /= l_right[i]
                 # end
-                store(acc_right, left, right, sample, head, split, Q_right, Output, partial_out)
+                store(acc_middle, left, part, sample, head, split, Q_middle, Output, partial_out)
+                store(
+                    acc_right, left + part, part, sample, head, split, Q_right, Output, partial_out
+                )
             else:  # the one that computes scores, probabilities and the left part
-                T.set_max_nreg(REGISTERS[left][0], 1)
+                T.set_max_nreg(256, 1)
                 # concept: state-init
                 T.fill(acc_left, 0)
-                T.fill(l, 0)
                 T.fill(m, -T.infinity(accum))
 
                 T.mbarrier_wait_parity(q_ready, 0)
-                score(0, Q_left, Q_right, Q_pe_shared, K_left, K_right, K_pe_shared, left_ready,
-                      right_ready, acc_s)  # fmt: skip
+                score(
+                    0,
+                    Q_left,
+                    Q_middle,
+                    Q_right,
+                    Q_pe_shared,
+                    K_left,
+                    K_middle,
+                    K_right,
+                    K_pe_shared,
+                    left_ready,
+                    middle_ready,
+                    right_ready,
+                    acc_s,
+                )
                 T.wait_wgmma(0)
-                softmax(start * BLOCK_N, acc_s, m, m_prev, rescale, row_sum, l)
-                T.copy(acc_s, p)
-                hand_over(0, p, rescale, P_shared, rescale_shared, p_ready, p_free)
-                for s in T.serial(blocks - 1):  # concept: kv-loop
-                    t = s + 1
+                weigh(start * BLOCK_N, acc_s, acc_left, p, m, m_prev, rescale)
+                for t in T.serial(1, blocks):  # concept: kv-loop
                     # concept: pv-gemm
                     T.wgmma_gemm(
-                        p, K_left[s % STAGES, :, :], acc_left, policy=T.GemmWarpPolicy.FullRow
+                        p,
+                        K_left[(t - 1) % STAGES, :, :],
+                        acc_left,
+                        policy=T.GemmWarpPolicy.FullRow,
                     )
                     # end
-                    score(t, Q_left, Q_right, Q_pe_shared, K_left, K_right, K_pe_shared,
-                          left_ready, right_ready, acc_s)  # fmt: skip
-                    T.wait_wgmma(3)  # the product with the values is done, the scores are not
-                    T.mbarrier_arrive(left_free[s % STAGES])
+                    hand_over(t - 1, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                    score(
+                        t,
+                        Q_left,
+                        Q_middle,
+                        Q_right,
+                        Q_pe_shared,
+                        K_left,
+                        K_middle,
+                        K_right,
+                        K_pe_shared,
+                        left_ready,
+                        middle_ready,
+                        right_ready,
+                        acc_s,
+                    )
+                    T.wait_wgmma(4)  # the product with the values is done, the scores are not
+                    T.mbarrier_arrive(left_free[(t - 1) % STAGES])
                     if lag == 1:
-                        T.wait_wgmma(1)
+                        T.wait_wgmma(2)
                         T.mbarrier_arrive(p_ready)
                     T.wait_wgmma(0)
                     if lag == 2:
                         T.mbarrier_arrive(p_ready)
-                    softmax((start + t) * BLOCK_N, acc_s, m, m_prev, rescale, row_sum, l)
-                    T.copy(acc_s, p)
-                    hand_over(t, p, rescale, P_shared, rescale_shared, p_ready, p_free)
-                    # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, left):
-                        acc_left[i, j] *= rescale[i]
-                    # end
+                    weigh((start + t) * BLOCK_N, acc_s, acc_left, p, m, m_prev, rescale)
                 last = blocks - 1
-                if lag > 0:
-                    T.mbarrier_arrive(p_ready)
                 # concept: pv-gemm
                 T.wgmma_gemm(
                     p, K_left[last % STAGES, :, :], acc_left, policy=T.GemmWarpPolicy.FullRow
                 )
-                T.wait_wgmma(0)
                 # end
-                T.copy(l, l_shared)
-                T.mbarrier_arrive(l_ready)
+                hand_over(last, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                if lag > 0:
+                    T.mbarrier_arrive(p_ready)
+                T.wait_wgmma(0)
+                T.mbarrier_wait_parity(l_ready, 0)
+                T.copy(l_shared, l)
                 if splits > 1:
                     T.pdl_trigger()  # the second kernel may get ready
                 # concept: normalise
@@ -405,7 +479,7 @@ def attention(
         many = batch * -(-heads // ROWS) >= MANY
         tiling = launch.tuned("mla_decode", device, Tiling(), few_heads=heads <= FEW, many=many)
     splits = tiling.splits(batch, heads, seq_kv)
-    kernel = _compiled(batch, heads, seq_kv, splits, scale, dtype, tiling.lag, tiling.left)
+    kernel = _compiled(batch, heads, seq_kv, splits, scale, dtype, tiling.lag)
     return kernel(q, q_pe, kv, k_pe)
 
 
@@ -441,9 +515,8 @@ def _compiled(
     scale: "float | None",
     dtype: str,
     lag: int,
-    left: int,
 ) -> Any:
-    return mla_decode_forward(batch, heads, seq_kv, splits, scale, dtype, lag=lag, left=left)
+    return mla_decode_forward(batch, heads, seq_kv, splits, scale, dtype, lag=lag)
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:

@@ -63,16 +63,9 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    """Yield how the work is shared where splits are none, and how many where they are."""
-    if shape.tiles >= 128 and shape.heads > 32:
-        for left in (256, 192, 128):
-            for lag in (0, 1, 2):
-                yield {"programs": 132, "lag": lag, "left": left}
-        return
-    for programs in (64, 132, 264):
-        for lag in (0, 2):
-            for left in (256, 192):
-                yield {"programs": programs, "lag": lag, "left": left}
+    for programs in (132,) if shape.tiles >= 128 else (64, 132, 264):
+        for lag in (0, 1, 2):
+            yield {"programs": programs, "lag": lag}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

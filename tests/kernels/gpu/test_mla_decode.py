@@ -29,7 +29,6 @@ class Call(NamedTuple):
     seq_kv: int
     programs: int = 132
     lag: int = 2
-    left: int = 256
     dtype: str = "float16"
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
@@ -38,9 +37,9 @@ class Call(NamedTuple):
 CALLS = {
     "one key": Call(1, 5, 1),
     "63": Call(2, 16, 63),
-    "65": Call(1, 64, 65, programs=1, lag=1, left=192),
+    "65": Call(1, 64, 65, programs=1, lag=1),
     "more heads than a tile": Call(2, 70, 300, programs=1),
-    "ragged splits": Call(2, 128, 1000, programs=20, lag=0, left=128),
+    "ragged splits": Call(2, 128, 1000, programs=20, lag=0),
     "many splits": Call(1, 128, 8000),
     "one split": Call(3, 128, 1500, programs=1),
     "large scores": Call(1, 128, 1000, size=12.0),
@@ -71,7 +70,7 @@ def test_mla_decode(name: str) -> None:
     given = tensors(name, call)
     exact = reference(*map(wide, given))
     theirs = error_of_upstream(call.size) * fewer(call.seq_kv) * in_type(call.dtype)
-    tiling = Tiling(programs=call.programs, lag=call.lag, left=call.left)
+    tiling = Tiling(programs=call.programs, lag=call.lag)
     got = run_poisoned(lambda *x: attention(*x, tiling=tiling), *given)
     compare(f"mla_decode {name} {call}", got, exact, theirs, call.dtype)
     q, q_pe, kv, k_pe = given

@@ -22,7 +22,6 @@ class Case(NamedTuple):
     seq_kv: int
     splits: int = 1
     lag: int = 2
-    left: int = 256
     dtype: str = "float16"
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
@@ -32,14 +31,14 @@ class Case(NamedTuple):
 CASES = {
     "one key": Case(1, 5, 1),
     "63": Case(2, 16, 63),
-    "65": Case(1, 64, 65, lag=1, left=192),
+    "65": Case(1, 64, 65, lag=1),
     "more heads than a tile": Case(1, 70, 130),
     "even splits": Case(2, 16, 256, splits=2),
     "ragged splits": Case(2, 16, 300, splits=3),
-    "a block for each split": Case(1, 3, 500, splits=8, lag=0, left=128),
+    "a block for each split": Case(1, 3, 500, splits=8, lag=0),
     "many blocks": Case(1, 16, 700, splits=2),
     "large scores": Case(1, 16, 300, size=12.0),
-    "large scores, splits": Case(1, 16, 300, splits=4, size=40.0, lag=1, left=192),
+    "large scores, splits": Case(1, 16, 300, splits=4, size=40.0, lag=1),
     "bfloat16": Case(1, 16, 200, splits=2, dtype="bfloat16"),
     "bfloat16, large scores": Case(1, 70, 130, dtype="bfloat16", size=12.0),
     "another scale": Case(1, 16, 130, softmax_scale=0.11),
