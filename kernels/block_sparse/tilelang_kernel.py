@@ -23,6 +23,8 @@ from kernels import launch
 
 LOG2E = 1.4426950408889634
 """exp(x) is exp2(x * LOG2E), and exp2 is what the hardware has."""
+FEW = 8
+"""Blocks that a program may as well read all."""
 BLOCKS = (64, 128)
 """Queries, and keys, that one flag stands for: a warp group multiplies 64 queries."""
 
@@ -36,6 +38,9 @@ class Tiling(NamedTuple):
     """Programs that share a multiprocessor: while one waits, another computes."""
     head_group: int = 1
     """Heads that are worked on side by side before the next ones."""
+    listed: bool = True
+    """Whether a program lists the blocks that are on before it reads any; else it reads all that it
+    may, while the flags are on their way, which is quicker when there are few."""
 
 
 def registers(groups: int, residents: int) -> int:
@@ -61,6 +66,7 @@ def block_sparse_forward(
     stages: int = 2,
     residents: int = 2,
     head_group: int = 1,
+    listed: bool = True,
 ) -> Any:
     """Return the kernel of these sizes: Q, K, V, BlockMask -> Output.
 
@@ -77,8 +83,11 @@ def block_sparse_forward(
     scale = dim**-0.5 * LOG2E
 
     @T.macro
-    def softmax(t, bx, acc_s, m, m_prev, rescale, row_sum, l):
-        """Turn the scores of block t into probabilities; bring maximum and denominator along."""
+    def softmax(t, on, bx, acc_s, m, m_prev, yard, rescale, row_sum, l):
+        """Turn the scores of block t into probabilities; bring maximum and denominator along.
+
+        With a list, `yard` is `m`, and `on` is not looked at.
+        """
         # Of the blocks that a causal query may read, the one on the diagonal has keys to hide.
         # concept: causal-mask, mask-value
         if causal:
@@ -92,21 +101,37 @@ def block_sparse_forward(
                     acc_s[i, j] = T.if_then_else(
                         t * block + j < seq_len, acc_s[i, j], -T.infinity(accum)
                     )
+        if not listed:
+            if on == 0:
+                T.fill(acc_s, -T.infinity(accum))
         # Every query of the tile sees the first key of a listed block: no maximum stays -inf.
         # concept: row-max
         T.copy(m, m_prev)
         T.reduce_max(acc_s, m, dim=1, clear=False)
+        # Without a list, the first blocks can be off: then any finite yardstick makes terms 0.
+        # concept: check-inf
+        if not listed:
+            for i in T.Parallel(block):
+                yard[i] = T.if_then_else(m[i] == -T.infinity(accum), 0, m[i])
         # concept: rescale-factor
         for i in T.Parallel(block):
-            rescale[i] = T.exp2(m_prev[i] * scale - m[i] * scale)
+            rescale[i] = T.exp2(m_prev[i] * scale - yard[i] * scale)
         # concept: probability
         for i, j in T.Parallel(block, block):
-            acc_s[i, j] = T.exp2(acc_s[i, j] * scale - m[i] * scale)
+            acc_s[i, j] = T.exp2(acc_s[i, j] * scale - yard[i] * scale)
         # concept: row-sum
         T.reduce_sum(acc_s, row_sum, dim=1)
         # concept: denominator
         for i in T.Parallel(block):
             l[i] = l[i] * rescale[i] + row_sum[i]
+
+    def which(order, s):
+        """Return the number of the block in place s."""
+        return T.cast(order[s], "int32") if listed else s
+
+    def is_on(before, s):
+        """Return the flag of the block in place s."""
+        return 1 if listed else before[s + 1]
 
     @T.prim_func
     def main(
@@ -125,12 +150,13 @@ def block_sparse_forward(
             K_shared = T.alloc_shared([stages, block, dim], dtype)
             V_shared = T.alloc_shared([stages, block, dim], dtype)
             before = T.alloc_shared([tiles + 1], "int32")
-            listed = T.alloc_shared([tiles], "int16")
+            order = T.alloc_shared([tiles if listed else 1], "int16")
             acc_s = T.alloc_fragment([block, block], accum)
             p = T.alloc_fragment([block, block], dtype)
             acc_o = T.alloc_fragment([block, dim], accum)
             m = T.alloc_fragment([block], accum)
             m_prev = T.alloc_fragment([block], accum)
+            apart = T.alloc_fragment([block], accum)
             rescale = T.alloc_fragment([block], accum)
             row_sum = T.alloc_fragment([block], accum)
             l = T.alloc_fragment([block], accum)
@@ -154,30 +180,31 @@ def block_sparse_forward(
             if tx >= computing:  # the warp group that copies
                 T.tma_copy(Q[sample, head, first : first + block, :], Q_shared, barrier=q_ready)
                 T.mbarrier_arrive(q_ready)
-            # before[t]: how many blocks before t are on, and so the place of t in the list.
-            # concept: block-mask
-            for t in T.Parallel(tiles + 1):
-                before[t] = T.if_then_else(
-                    (t > 0) & (t <= blocks),
-                    T.cast(BlockMask[sample, head, bx, T.max(t - 1, 0)], "int32"),
-                    0,
-                )
-            # end
-            T.sync_threads()
-            if tx < computing:
-                T.cumsum(before)
-            T.sync_threads()
-            # concept: block-skip
-            for t in T.Parallel(tiles):
-                if before[t + 1] > before[t]:
-                    listed[before[t]] = T.cast(t, "int16")
-            # end
-            count = before[tiles]
+            if listed:
+                # concept: block-mask
+                for t in T.Parallel(tiles + 1):
+                    before[t] = T.if_then_else(
+                        (t > 0) & (t <= blocks),
+                        T.cast(BlockMask[sample, head, bx, T.max(t - 1, 0)], "int32"),
+                        0,
+                    )
+                # end
+                T.sync_threads()
+                # before[t] becomes how many blocks before t are on, and so the place of t.
+                if tx < computing:
+                    T.cumsum(before)
+                T.sync_threads()
+                # concept: block-skip
+                for t in T.Parallel(tiles):
+                    if before[t + 1] > before[t]:
+                        order[before[t]] = T.cast(t, "int16")
+                # end
+            count = before[tiles] if listed else blocks
 
             if tx >= computing:
                 T.set_max_nreg(24, 0)
                 for s in T.serial(count):
-                    t = T.cast(listed[s], "int32")
+                    t = which(order, s)
                     T.mbarrier_wait_parity(k_free[s % stages], ((s // stages) & 1) ^ 1)
                     T.tma_copy(
                         K[sample, head, t * block : (t + 1) * block, :],
@@ -194,6 +221,10 @@ def block_sparse_forward(
                     T.mbarrier_arrive(v_ready[s % stages])
             else:  # those that compute
                 T.set_max_nreg(registers(groups, residents), 1)
+                if not listed:
+                    # concept: block-mask
+                    for t in T.Parallel(tiles):
+                        before[t + 1] = T.cast(BlockMask[sample, head, bx, t], "int32")
                 # concept: state-init
                 T.fill(acc_o, 0)
                 T.fill(l, 0)
@@ -214,7 +245,10 @@ def block_sparse_forward(
                     T.wait_wgmma(0)
                     # end
                     T.mbarrier_arrive(k_free[0])
-                    softmax(T.cast(listed[0], "int32"), bx, acc_s, m, m_prev, rescale, row_sum, l)
+                    softmax(
+                        which(order, 0), is_on(before, 0), bx,
+                        acc_s, m, m_prev, m if listed else apart, rescale, row_sum, l,
+                    )  # fmt: skip
                     T.copy(acc_s, p)
                     for s in T.serial(count - 1):  # concept: kv-loop
                         T.mbarrier_wait_parity(k_ready[(s + 1) % stages], ((s + 1) // stages) & 1)
@@ -237,8 +271,8 @@ def block_sparse_forward(
                         T.wait_wgmma(1)  # the scores are there, the second product is under way
                         T.mbarrier_arrive(k_free[(s + 1) % stages])
                         softmax(
-                            T.cast(listed[s + 1], "int32"),
-                            bx, acc_s, m, m_prev, rescale, row_sum, l,
+                            which(order, s + 1), is_on(before, s + 1), bx,
+                            acc_s, m, m_prev, m if listed else apart, rescale, row_sum, l,
                         )  # fmt: skip
                         T.wait_wgmma(0)
                         T.mbarrier_arrive(v_free[s % stages])
@@ -293,17 +327,19 @@ def attention(
     table = (sizes.batch, sizes.heads, tiles, tiles)
     launch.check_table("block_mask", block_mask, table, "bool", q)
     if tiling is None:
-        device, key = launch.device_name(q.device.index), {"dim": sizes.dim, "block": block}
-        tiling = launch.tuned("block_sparse", device, _default(sizes.dim, block), **key)
+        device = launch.device_name(q.device.index)
+        key = {"dim": sizes.dim, "block": block, "few": tiles <= FEW}
+        tiling = launch.tuned("block_sparse", device, _default(sizes.dim, block, tiles), **key)
     kernel = _compiled(sizes, causal, block, tiling)
     return kernel(q, k, v, block_mask)
 
 
-def _default(dim: int, block: int) -> Tiling:
+def _default(dim: int, block: int, tiles: int) -> Tiling:
     """Return a tiling that fits into registers and shared memory."""
+    listed = tiles > FEW
     if block == 128:
-        return Tiling(residents=1)
-    return Tiling(stages=3, residents=3) if dim == 64 else Tiling()
+        return Tiling(residents=1, listed=listed)
+    return Tiling(3, 3, listed=listed) if dim == 64 else Tiling(listed=listed)
 
 
 @cache
@@ -319,6 +355,7 @@ def _compiled(sizes: launch.Sizes, causal: bool, block: int, tiling: Tiling) -> 
         tiling.stages,
         tiling.residents,
         launch.divisor(tiling.head_group, sizes.batch * sizes.heads),
+        tiling.listed,
     )
 
 

@@ -53,7 +53,7 @@ class Shape(NamedTuple):
 
     @property
     def key(self) -> dict[str, Any]:
-        return {"dim": self.dim, "block": BLOCK}
+        return {"dim": self.dim, "block": BLOCK, "few": self.tiles <= 8}
 
 
 SHAPES = (
@@ -94,9 +94,15 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
+    few = shape.tiles <= 8
     for stages, residents in OUR_CUTS[shape.dim]:
-        for group in (1, 4):
-            yield {"stages": stages, "residents": residents, "head_group": group}
+        for group, listed in ((1, True), (1, False)) if few else ((1, True), (4, True)):
+            yield {
+                "stages": stages,
+                "residents": residents,
+                "head_group": group,
+                "listed": listed,
+            }
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

@@ -55,6 +55,7 @@ CASES = {
         call(640, 64, causal=True), 0.5, tiling=(("stages", 3), ("residents", 3))
     ),
     "heads side by side": Case(call(577, 128, causal=True), 0.5, tiling=(("head_group", 3),)),
+    "all read": Case(call(600, 64, causal=False), 0.4, tiling=(("listed", 0),)),
     "many blocks": Case(call(4200, 64, causal=True)._replace(batch=1, heads=1), 0.2),
 }
 

@@ -50,6 +50,10 @@ CASES = {
     "blocks of 128, not causal": Case(520, causal=False, block=128, dim=128),
     "four stages": Case(800, causal=False, density=0.7, tiling=(("stages", 4), ("residents", 1))),
     "one stage": Case(500, causal=True, density=0.7, tiling=(("stages", 1), ("residents", 3))),
+    "all read": Case(500, causal=True, batch=2, tiling=(("listed", 0), ("stages", 3))),
+    "all read, not causal": Case(300, causal=False, dim=128, tiling=(("listed", 0),)),
+    "all read, none on": Case(200, causal=True, density=0, tiling=(("listed", 0),)),
+    "all read, large scores": Case(300, causal=True, size=12.0, tiling=(("listed", 0),)),
     "heads side by side": Case(300, causal=True, batch=3, tiling=(("head_group", 3),)),
 }
 
