@@ -32,8 +32,6 @@ BLOCK_I = 64
 STAGES = 2
 DIM = 512
 TAIL_DIM = 64
-REGISTERS = {256: (256, 184), 192: (232, 208)}
-"""Of a thread of both warp groups that compute, by the columns of the first; 64 are for copying."""
 FEW = 32
 """With no more heads, gathering takes longer than the products."""
 PIECE = 8
@@ -45,11 +43,9 @@ class Tiling(NamedTuple):
 
     `lag` says when the right part of the output may go on with a block: 0 at once, beside the next
     scores; 2 when they are done, beside the exponentials of the first warp group; 1 in between.
-    The first warp group, which has the scores to compute, has `left` columns of the output.
     """
 
     lag: int = 2
-    left: int = 256
 
 
 @tilelang.jit(out_idx=[4, 5], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -62,7 +58,6 @@ def sparse_mla_forward(
     dim: int = DIM,
     tail_dim: int = TAIL_DIM,
     lag: int = 2,
-    left: int = 256,
 ) -> Any:
     """Return the kernel: Q, KV, Indices, first -> Output, Lse. Samples and lengths may vary.
 
@@ -70,7 +65,7 @@ def sparse_mla_forward(
     """
     accum = "float32"
     batch, seq_len, seq_kv = T.dynamic("batch, seq_len, seq_kv")
-    right = dim - left
+    left, part = dim // 2, dim // 4
     full = dim + tail_dim
     # concept: kv-head-count
     group = heads // kv_heads
@@ -123,8 +118,9 @@ def sparse_mla_forward(
                 )
 
     @T.macro
-    def bring(t, sample, query, kv_head, tx, newest, Indices, KV, tokens, hidden, K_left, K_right,
-              K_tail, left_ready, right_ready, left_free, right_free):  # fmt: skip
+    def bring(t, sample, query, kv_head, tx, newest, Indices, KV, tokens, hidden, K_left, K_middle,
+              K_right, K_tail, left_ready, middle_ready, right_ready, left_free, middle_free,
+              right_free):  # fmt: skip
         """Copy block t. A part is ready when its copies have come, and the words about it."""
         find(t, sample, query, kv_head, tx, newest, Indices, tokens)
         T.mbarrier_wait_parity(left_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
@@ -139,13 +135,16 @@ def sparse_mla_forward(
         gather(t, 0, left, sample, kv_head, tx, tokens, KV, K_left)
         gather(t, dim, tail_dim, sample, kv_head, tx, tokens, KV, K_tail)
         T.cp_async_barrier_noinc(left_ready[t % STAGES])
+        T.mbarrier_wait_parity(middle_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
+        gather(t, left, part, sample, kv_head, tx, tokens, KV, K_middle)
+        T.cp_async_barrier_noinc(middle_ready[t % STAGES])
         T.mbarrier_wait_parity(right_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
-        gather(t, left, right, sample, kv_head, tx, tokens, KV, K_right)
+        gather(t, left + part, part, sample, kv_head, tx, tokens, KV, K_right)
         T.cp_async_barrier_noinc(right_ready[t % STAGES])
 
     @T.macro
-    def score(t, Q_left, Q_right, Q_tail, K_left, K_right, K_tail, left_ready,
-              right_ready, hidden, acc_s):  # fmt: skip
+    def score(t, Q_left, Q_middle, Q_right, Q_tail, K_left, K_middle, K_right, K_tail,
+              left_ready, middle_ready, right_ready, hidden, acc_s):  # fmt: skip
         """Start the products of the queries with block t: latent and rotary part."""
         T.mbarrier_wait_parity(left_ready[t % STAGES], (t // STAGES) & 1)
         T.fence_proxy_async()
@@ -169,6 +168,17 @@ def sparse_mla_forward(
             policy=T.GemmWarpPolicy.FullRow,
         )
         # end
+        T.mbarrier_wait_parity(middle_ready[t % STAGES], (t // STAGES) & 1)
+        T.fence_proxy_async()
+        # concept: qk-gemm
+        T.wgmma_gemm(
+            Q_middle,
+            K_middle[t % STAGES, :, :],
+            acc_s,
+            transpose_B=True,
+            policy=T.GemmWarpPolicy.FullRow,
+        )
+        # end
         T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
         T.fence_proxy_async()
         # concept: qk-gemm
@@ -181,8 +191,8 @@ def sparse_mla_forward(
         )
 
     @T.macro
-    def softmax(acc_s, m, m_prev, rescale, row_sum, l):
-        """Turn scores into probabilities; bring maximum and denominator along."""
+    def weigh(acc_s, acc_left, p, m, m_prev, rescale):
+        """Turn scores into probabilities; bring the maximum along, and the output to it."""
         # concept: row-max
         T.copy(m, m_prev)
         T.reduce_max(acc_s, m, dim=1, clear=False)
@@ -192,6 +202,15 @@ def sparse_mla_forward(
         # concept: probability
         for i, j in T.Parallel(ROWS, BLOCK_I):
             acc_s[i, j] = T.exp2(acc_s[i, j] * scale - m[i] * scale)
+        # concept: acc-rescale
+        for i, j in T.Parallel(ROWS, left):
+            acc_left[i, j] *= rescale[i]
+        # end
+        T.copy(acc_s, p)
+
+    @T.macro
+    def add_up(acc_s, rescale, row_sum, l):
+        """Bring the denominator along: nothing waits for it but the end."""
         # concept: row-sum
         T.reduce_sum(acc_s, row_sum, dim=1)
         # concept: denominator
@@ -234,23 +253,27 @@ def sparse_mla_forward(
         # concept: kernel-grid
         with T.Kernel(seq_len * kv_heads * tiles, batch, threads=384) as (px, sample):
             Q_left = T.alloc_shared([ROWS, left], dtype)
-            Q_right = T.alloc_shared([ROWS, right], dtype)
+            Q_middle = T.alloc_shared([ROWS, part], dtype)
+            Q_right = T.alloc_shared([ROWS, part], dtype)
             Q_tail = T.alloc_shared([ROWS, tail_dim], dtype)
             K_left = T.alloc_shared([STAGES, BLOCK_I, left], dtype)
-            K_right = T.alloc_shared([STAGES, BLOCK_I, right], dtype)
+            K_middle = T.alloc_shared([STAGES, BLOCK_I, part], dtype)
+            K_right = T.alloc_shared([STAGES, BLOCK_I, part], dtype)
             K_tail = T.alloc_shared([STAGES, BLOCK_I, tail_dim], dtype)
             P_shared = T.alloc_shared([ROWS, BLOCK_I], dtype)
             # Rows of 128 bytes would meet in the same banks.
             T.annotate_layout({P_shared: tilelang.layout.make_swizzled_layout(P_shared)})
             rescale_shared = T.alloc_shared([ROWS], accum)
             l_shared = T.alloc_shared([ROWS], accum)
+            lse_shared = T.alloc_shared([ROWS], accum)
             hidden = T.alloc_shared([STAGES, BLOCK_I], accum)
             blocks_shared = T.alloc_shared([1], "int32")
             acc_s = T.alloc_fragment([ROWS, BLOCK_I], accum)
             p = T.alloc_fragment([ROWS, BLOCK_I], dtype)
             p_right = T.alloc_fragment([ROWS, BLOCK_I], dtype)
             acc_left = T.alloc_fragment([ROWS, left], accum)
-            acc_right = T.alloc_fragment([ROWS, right], accum)
+            acc_middle = T.alloc_fragment([ROWS, part], accum)
+            acc_right = T.alloc_fragment([ROWS, part], accum)
             m = T.alloc_fragment([ROWS], accum)
             m_prev = T.alloc_fragment([ROWS], accum)
             rescale = T.alloc_fragment([ROWS], accum)
@@ -264,8 +287,10 @@ def sparse_mla_forward(
             q_ready = T.alloc_barrier(128)
             blocks_ready = T.alloc_barrier(128)
             left_ready = T.alloc_barrier([256] * STAGES)
+            middle_ready = T.alloc_barrier([128] * STAGES)
             right_ready = T.alloc_barrier([128] * STAGES)
             left_free = T.alloc_barrier([128] * STAGES)
+            middle_free = T.alloc_barrier([128] * STAGES)
             right_free = T.alloc_barrier([128] * STAGES)
             p_ready = T.alloc_barrier(128)
             p_free = T.alloc_barrier(128)
@@ -282,14 +307,42 @@ def sparse_mla_forward(
 
             tx = T.get_thread_binding()
             if tx >= 256:  # the warp group that copies
-                T.set_max_nreg(64, 0)
+                T.set_max_nreg(72, 0)
                 T.tma_copy(Q[sample, query, head : head + ROWS, 0:left], Q_left, barrier=q_ready)
-                T.tma_copy(Q[sample, query, head : head + ROWS, left:dim], Q_right, barrier=q_ready)
+                T.tma_copy(
+                    Q[sample, query, head : head + ROWS, left : left + part],
+                    Q_middle,
+                    barrier=q_ready,
+                )
+                T.tma_copy(
+                    Q[sample, query, head : head + ROWS, left + part : dim],
+                    Q_right,
+                    barrier=q_ready,
+                )
                 T.tma_copy(Q[sample, query, head : head + ROWS, dim:full], Q_tail, barrier=q_ready)
                 T.mbarrier_arrive(q_ready)
-                bring(0, sample, query, kv_head, tx, newest, Indices, KV, tokens, hidden, K_left,
-                      K_right, K_tail, left_ready, right_ready, left_free,
-                      right_free)  # fmt: skip
+                bring(
+                    0,
+                    sample,
+                    query,
+                    kv_head,
+                    tx,
+                    newest,
+                    Indices,
+                    KV,
+                    tokens,
+                    hidden,
+                    K_left,
+                    K_middle,
+                    K_right,
+                    K_tail,
+                    left_ready,
+                    middle_ready,
+                    right_ready,
+                    left_free,
+                    middle_free,
+                    right_free,
+                )
                 # How far the list has visible tokens; a query that sees none has one block.
                 # concept: loop-range
                 for i in T.Parallel(padded):
@@ -305,12 +358,32 @@ def sparse_mla_forward(
                 # end
                 T.mbarrier_arrive(blocks_ready)
                 for t in T.serial(1, T.ceildiv(used[0], BLOCK_I)):
-                    bring(t, sample, query, kv_head, tx, newest, Indices, KV, tokens, hidden,
-                          K_left, K_right, K_tail, left_ready, right_ready, left_free,
-                          right_free)  # fmt: skip
+                    bring(
+                        t,
+                        sample,
+                        query,
+                        kv_head,
+                        tx,
+                        newest,
+                        Indices,
+                        KV,
+                        tokens,
+                        hidden,
+                        K_left,
+                        K_middle,
+                        K_right,
+                        K_tail,
+                        left_ready,
+                        middle_ready,
+                        right_ready,
+                        left_free,
+                        middle_free,
+                        right_free,
+                    )
             elif tx >= 128:  # the one that computes the right part
-                T.set_max_nreg(REGISTERS[left][1], 1)
+                T.set_max_nreg(176, 1)
                 # concept: state-init
+                T.fill(acc_middle, 0)
                 T.fill(acc_right, 0)
 
                 T.mbarrier_wait_parity(blocks_ready, 0)
@@ -321,87 +394,133 @@ def sparse_mla_forward(
                     T.copy(rescale_shared, rescale_right)
                     T.mbarrier_arrive(p_free)
                     # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, right):
+                    for i, j in T.Parallel(ROWS, part):
+                        acc_middle[i, j] *= rescale_right[i]
+                    for i, j in T.Parallel(ROWS, part):
                         acc_right[i, j] *= rescale_right[i]
                     # end
+                    T.mbarrier_wait_parity(middle_ready[t % STAGES], (t // STAGES) & 1)
                     T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
                     T.fence_proxy_async()
                     # concept: pv-gemm
+                    T.wgmma_gemm(
+                        p_right,
+                        K_middle[t % STAGES, :, :],
+                        acc_middle,
+                        policy=T.GemmWarpPolicy.FullRow,
+                    )
                     T.wgmma_gemm(
                         p_right,
                         K_right[t % STAGES, :, :],
                         acc_right,
                         policy=T.GemmWarpPolicy.FullRow,
                     )
-                    T.wait_wgmma(0)
                     # end
+                    # What is free earlier is there earlier.
+                    T.wait_wgmma(1)
+                    T.mbarrier_arrive(middle_free[t % STAGES])
+                    T.wait_wgmma(0)
                     T.mbarrier_arrive(right_free[t % STAGES])
                 T.mbarrier_wait_parity(l_ready, 0)
                 T.copy(l_shared, l_right)
+                # concept: partial-lse
+                for i in T.Parallel(ROWS):
+                    if i < rows:
+                        Lse[sample, query, head + i] = lse_shared[i]
                 # concept: normalise, empty-row
-                for i, j in T.Parallel(ROWS, right):
+                for i, j in T.Parallel(ROWS, part):
+                    acc_middle[i, j] = T.if_then_else(
+                        l_right[i] > 0, acc_middle[i, j] / l_right[i], 0
+                    )
+                for i, j in T.Parallel(ROWS, part):
                     acc_right[i, j] = T.if_then_else(
                         l_right[i] > 0, acc_right[i, j] / l_right[i], 0
                     )
                 # end
-                store(acc_right, left, right, rows, sample, query, head, Q_right, Output)
+                store(acc_middle, left, part, rows, sample, query, head, Q_middle, Output)
+                store(acc_right, left + part, part, rows, sample, query, head, Q_right, Output)
             else:  # the one that computes scores, probabilities and the left part
-                T.set_max_nreg(REGISTERS[left][0], 1)
+                T.set_max_nreg(256, 1)
                 # concept: state-init
                 T.fill(acc_left, 0)
                 T.fill(l, 0)
                 T.fill(m, LOWEST)
 
                 T.mbarrier_wait_parity(q_ready, 0)
-                score(0, Q_left, Q_right, Q_tail, K_left, K_right, K_tail, left_ready,
-                      right_ready, hidden, acc_s)  # fmt: skip
+                score(
+                    0,
+                    Q_left,
+                    Q_middle,
+                    Q_right,
+                    Q_tail,
+                    K_left,
+                    K_middle,
+                    K_right,
+                    K_tail,
+                    left_ready,
+                    middle_ready,
+                    right_ready,
+                    hidden,
+                    acc_s,
+                )
                 T.wait_wgmma(0)
-                softmax(acc_s, m, m_prev, rescale, row_sum, l)
-                T.copy(acc_s, p)
-                hand_over(0, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                weigh(acc_s, acc_left, p, m, m_prev, rescale)
                 T.mbarrier_wait_parity(blocks_ready, 0)
                 blocks = blocks_shared[0]
                 for t in T.serial(1, blocks):  # concept: kv-loop
                     # concept: pv-gemm
                     T.wgmma_gemm(
-                        p, K_left[(t - 1) % STAGES, :, :], acc_left, policy=T.GemmWarpPolicy.FullRow
+                        p,
+                        K_left[(t - 1) % STAGES, :, :],
+                        acc_left,
+                        policy=T.GemmWarpPolicy.FullRow,
                     )
                     # end
-                    score(t, Q_left, Q_right, Q_tail, K_left, K_right, K_tail,
-                          left_ready, right_ready, hidden, acc_s)  # fmt: skip
-                    T.wait_wgmma(3)  # the product with the values is done, the scores are not
+                    hand_over(t - 1, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                    add_up(acc_s, rescale, row_sum, l)
+                    score(
+                        t,
+                        Q_left,
+                        Q_middle,
+                        Q_right,
+                        Q_tail,
+                        K_left,
+                        K_middle,
+                        K_right,
+                        K_tail,
+                        left_ready,
+                        middle_ready,
+                        right_ready,
+                        hidden,
+                        acc_s,
+                    )
+                    T.wait_wgmma(4)  # the product with the values is done, the scores are not
                     T.mbarrier_arrive(left_free[(t - 1) % STAGES])
                     if lag == 1:
-                        T.wait_wgmma(1)
+                        T.wait_wgmma(2)
                         T.mbarrier_arrive(p_ready)
                     T.wait_wgmma(0)
                     if lag == 2:
                         T.mbarrier_arrive(p_ready)
-                    softmax(acc_s, m, m_prev, rescale, row_sum, l)
-                    T.copy(acc_s, p)
-                    hand_over(t, p, rescale, P_shared, rescale_shared, p_ready, p_free)
-                    # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, left):
-                        acc_left[i, j] *= rescale[i]
-                    # end
+                    weigh(acc_s, acc_left, p, m, m_prev, rescale)
                 last = blocks - 1
-                if lag > 0:
-                    T.mbarrier_arrive(p_ready)
                 # concept: pv-gemm
                 T.wgmma_gemm(
                     p, K_left[last % STAGES, :, :], acc_left, policy=T.GemmWarpPolicy.FullRow
                 )
-                T.wait_wgmma(0)
                 # end
+                hand_over(last, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                if lag > 0:
+                    T.mbarrier_arrive(p_ready)
+                add_up(acc_s, rescale, row_sum, l)
+                T.wait_wgmma(0)
                 T.copy(l, l_shared)
+                for i in T.Parallel(ROWS):
+                    lse_shared[i] = T.log2(l[i]) + m[i] * scale
                 T.mbarrier_arrive(l_ready)
                 # concept: normalise, empty-row
                 for i, j in T.Parallel(ROWS, left):
                     acc_left[i, j] = T.if_then_else(l[i] > 0, acc_left[i, j] / l[i], 0)
-                # concept: partial-lse
-                for i in T.Parallel(ROWS):
-                    if i < rows:
-                        Lse[sample, query, head + i] = T.log2(l[i]) + m[i] * scale
                 # end
                 store(acc_left, 0, left, rows, sample, query, head, Q_left, Output)
 
@@ -430,7 +549,7 @@ def attention(
     if tiling is None:
         device = launch.device_name(q.device.index)
         tiling = launch.tuned("sparse_mla", device, Tiling(), few_heads=heads <= FEW)
-    kernel = _compiled(heads, kv_heads, topk, scale, dtype, tiling.lag, tiling.left)
+    kernel = _compiled(heads, kv_heads, topk, scale, dtype, tiling.lag)
     return kernel(q, kv, indices, first)
 
 
@@ -463,9 +582,9 @@ def _checked(q: Any, kv: Any, indices: Any, first: int) -> str:
 
 @cache
 def _compiled(
-    heads: int, kv_heads: int, topk: int, scale: "float | None", dtype: str, lag: int, left: int
+    heads: int, kv_heads: int, topk: int, scale: "float | None", dtype: str, lag: int
 ) -> Any:
-    return sparse_mla_forward(heads, kv_heads, topk, scale, dtype, lag=lag, left=left)
+    return sparse_mla_forward(heads, kv_heads, topk, scale, dtype, lag=lag)
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:

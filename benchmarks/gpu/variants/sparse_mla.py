@@ -84,9 +84,8 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for left in (256, 192):
-        for lag in (0, 1, 2):
-            yield {"lag": lag, "left": left}
+    for lag in (0, 1, 2):
+        yield {"lag": lag}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

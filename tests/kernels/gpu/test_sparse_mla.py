@@ -28,7 +28,6 @@ class Call(NamedTuple):
     kv_heads: int = 1
     batch: int = 1
     lag: int = 2
-    left: int = 256
     dtype: str = "bfloat16"
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
@@ -39,7 +38,7 @@ class Call(NamedTuple):
 CALLS = {
     "one token": Call(5, 1, 1, 1, least=0),
     "some hidden": Call(16, 130, 40, 200, first=100),
-    "most hidden": Call(16, 200, 9, 300, first=5, lag=1, left=192),
+    "most hidden": Call(16, 200, 9, 300, first=5, lag=1),
     "nothing visible": Call(16, 100, 2, 300, first=5, least=20),
     "more heads than a tile": Call(70, 64, 20, 90, first=90),
     "groups": Call(12, 65, 20, 130, first=60, kv_heads=3),
@@ -82,7 +81,7 @@ def test_sparse_mla(name: str) -> None:
     call = CALLS[name]
     given = tensors(name, call)
     wanted, wanted_lse = exact(call, given)
-    tiling = Tiling(lag=call.lag, left=call.left)
+    tiling = Tiling(lag=call.lag)
     got, lse = poisoned(lambda *x: attention(*x, first=call.first, tiling=tiling), *given)
     theirs = errors_of_upstream(call.size)
     label = f"sparse_mla {name} {call}"
