@@ -29,8 +29,8 @@ COMPILING = 240.0
 """Seconds for one kernel."""
 MEASURING = 60.0
 """Seconds for one shape."""
-RESERVE = 4.0
-"""Seconds kept for measuring a shape, when the limit would end compiling."""
+RESERVE = 2.0
+"""Seconds kept for measuring a shape, when the limit would end compiling; half of them at most."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"no {', '.join(unknown)}: there are {', '.join(variants.names())}", file=sys.stderr)
         return 2
-    with Crew(args.workers) as crew:
+    with Crew(max(1, args.workers)) as crew:
         return Run(crew, args).all(args.variants or variants.names())
 
 
@@ -57,7 +57,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sweep", action="store_true", help="try all tilings of ours")
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="for compiling")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count(),
+        help="processes for compiling; 0: the compiler's cache has everything, measure at once",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compiled", action="store_true", help="measure at once: the cache has the kernels"
+    )
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results: .svg or .png")
     parser.add_argument("--table", action="store_true", help="write the results' README.md")
@@ -87,7 +93,7 @@ class Run:
         for start in range(0, len(names), CHUNK):
             chunk = names[start : start + CHUNK]
             plans = self.plan(chunk)
-            ready = self.compile(plans)
+            ready = self.everybody(plans) if self.args.compiled else self.compile(plans)
             for name in chunk:
                 good = self.variant(name, plans.get(name, []), ready) and good
         return 0 if good else 1
@@ -104,6 +110,16 @@ class Run:
                 plans[name] = found
         return plans
 
+    @staticmethod
+    def everybody(plans: dict[str, list[list[str]]]) -> set[tuple[str, int, str]]:
+        """Return all contenders of all shapes."""
+        return {
+            (variant, number, name)
+            for variant, shapes in plans.items()
+            for number, names in enumerate(shapes)
+            for name in names
+        }
+
     def compile(self, plans: dict[str, list[list[str]]]) -> set[tuple[str, int, str]]:
         """Compile everybody side by side; return who is ready: variant, shape, contender."""
         jobs = [
@@ -112,7 +128,10 @@ class Run:
             for number, names in enumerate(shapes)
             for name in names
         ]
-        until = self.until - RESERVE * sum(map(len, plans.values()))
+        if not self.args.workers:
+            return {tuple(job.arguments[:3]) for job in jobs}
+        left = self.until - time.monotonic()
+        until = self.until - min(RESERVE * sum(map(len, plans.values())), left / 2)
         ready = set()
         for job, outcome in self.crew.map(jobs, COMPILING, until):
             variant, number, name, _ = job.arguments
@@ -165,25 +184,25 @@ class Run:
     ) -> dict[int, dict[str, Any]]:
         """Measure those of these names, and write the results after each shape."""
         lines: dict[int, dict[str, Any]] = {}
+        jobs = []
         for number, many in enumerate(names):
-            left = self.until - time.monotonic()
-            if not many or left <= 0:
-                print(f"\n{variant}, shape {number}: not measured: "
-                      f"{'nobody is ready' if not many else 'the time is up'}")  # fmt: skip
-                continue
-            job = _job(
-                "measure", variant, number, many, sweep, self.args.rounds, tilings.get(number)
-            )
-            found = self.crew.run(job, min(MEASURING, left))
+            if many:
+                jobs.append(
+                    _job("measure", variant, number, many, sweep, self.args.rounds,
+                         tilings.get(number))
+                )  # fmt: skip
+            else:
+                print(f"\n{variant}, shape {number}: not measured: nobody is ready")
+        # Others get ready while one is timed: timing itself waits for its turn.
+        for job, found in self.crew.map(jobs, MEASURING, self.until):
+            number = job.arguments[1]
             if isinstance(found, Failed):
                 print(f"\n{variant}, shape {number}: not measured: {found.why}")
-                if found.why.startswith(ENDLESS):
-                    break
                 continue
             lines[number] = results.summary(found, self.about)
             _show(lines[number])
             results.write(
-                self.args.out, self.about, variant, list(lines.values()),
+                self.args.out, self.about, variant, [lines[n] for n in sorted(lines)],
                 len(names) - len(lines), sweep=sweep,
             )  # fmt: skip
         return lines

@@ -186,6 +186,21 @@ def test_the_limit_keeps_what_there_is(stand: Path, capsys: pytest.CaptureFixtur
     assert not (stand / "out" / "good-h200.json").exists()
 
 
+def test_with_a_full_cache_nothing_is_compiled_first(
+    stand: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    outcome = Stand.outcome
+
+    def heard(self: Stand, job: Job) -> Any:
+        asked.append(job.function)
+        return outcome(self, job)
+
+    monkeypatch.setattr(Stand, "outcome", heard)
+    assert command.main(["good", "--workers", "0", "--out", str(stand / "out")]) == 0
+    assert asked == ["machine", "plan", "measure", "measure"]
+
+
 def test_an_unknown_variant_is_refused(stand: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["nope"]) == 2
     assert "no nope: there are bad, broken, good" in capsys.readouterr().err
