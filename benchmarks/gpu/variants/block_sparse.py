@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 BLOCK = 64
 """Upstream's, the only one it has; so is the causal mask with such tables."""
 OUR_CUTS = {
-    128: ((2, 2), (1, 2), (3, 1), (5, 1)),
-    64: ((2, 3), (3, 3), (4, 3), (2, 2), (4, 2), (5, 2)),
+    128: ((2, 2, 1, True), (2, 2, 4, True), (3, 1, 1, True), (5, 1, 1, True)),
+    64: ((3, 3, 1, True), (3, 3, 4, True), (4, 3, 1, True), (5, 2, 1, True)),
 }
-"""stages and residents for a head size: what fits."""
+"""stages, residents, head_group and listed for a head size: what fits."""
+FEW_CUTS = ((3, 3, 1, False), (3, 2, 1, False), (3, 1, 1, False), (3, 3, 1, True))
+"""The same where there are few blocks."""
 
 
 class Shape(NamedTuple):
@@ -94,15 +96,14 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    few = shape.tiles <= 8
-    for stages, residents in OUR_CUTS[shape.dim]:
-        for group, listed in ((1, True), (1, False)) if few else ((1, True), (4, True)):
-            yield {
-                "stages": stages,
-                "residents": residents,
-                "head_group": group,
-                "listed": listed,
-            }
+    cuts = FEW_CUTS if shape.key["few"] else OUR_CUTS[shape.dim]
+    for stages, residents, group, listed in cuts:
+        yield {
+            "stages": stages,
+            "residents": residents,
+            "head_group": group,
+            "listed": listed,
+        }
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

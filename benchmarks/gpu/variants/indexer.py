@@ -22,9 +22,12 @@ THEIR_BLOCKS: tuple[dict[str, Any], ...] = (
     {"block_N": 256, "num_stages": 2, "threads": 512},
 )
 OUR_CUTS = (
-    *((4, tiles, 128, queries) for tiles in (1, 2, 4) for queries in (32, 64, 128)),
-    *((3, tiles, 128, 64) for tiles in (1, 2, 4)),
-    *((2, tiles, columns, 64) for tiles in (2, 4) for columns in (128, 256)),
+    (4, 1, 128, 64),
+    (4, 2, 128, 64),
+    (4, 2, 128, 128),
+    (4, 4, 128, 64),
+    (3, 2, 128, 64),
+    (2, 2, 256, 64),
 )
 """groups, tiles, columns and queries."""
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 BLOCK = 64
 NEAREST = 30
 OUR_CUTS = {
-    64: ((4, 1, 2), (6, 1, 2), (3, 1, 3), (4, 2, 1), (8, 2, 1), (6, 3, 1), (9, 3, 1)),
-    128: ((2, 1, 2), (4, 2, 1), (5, 2, 1), (3, 3, 1), (4, 3, 1)),
+    (64, False): ((3, 1, 3, 1), (3, 1, 3, 4), (6, 1, 2, 1), (6, 3, 1, 1)),
+    (64, True): ((6, 3, 1, 1), (8, 2, 1, 1), (3, 1, 3, 1), (6, 1, 2, 1)),
+    (128, False): ((2, 1, 2, 1), (2, 1, 2, 4), (4, 2, 1, 1), (4, 3, 1, 1)),
 }
-"""stages, sharers and residents for a head size: what fits."""
+"""stages, sharers, residents and head_group for a head size and few programs or many: what fits."""
 
 
 class Shape(NamedTuple):
@@ -138,14 +139,13 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for stages, sharers, residents in OUR_CUTS[shape.dim]:
-        for group in (1,) if shape.heads == 1 else (1, 4):
-            yield {
-                "stages": stages,
-                "sharers": sharers,
-                "residents": residents,
-                "head_group": group,
-            }
+    for stages, sharers, residents, group in OUR_CUTS[shape.dim, shape.key["few"]]:
+        yield {
+            "stages": stages,
+            "sharers": sharers,
+            "residents": residents,
+            "head_group": group,
+        }
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
