@@ -62,7 +62,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="processes for compiling; 0: the compiler's cache has everything, measure at once",
     )  # fmt: skip
     parser.add_argument(
-        "--compiled", action="store_true", help="measure at once: the cache has the kernels"
+        "--compiled",
+        action="store_true",
+        help="measure at once: the cache has the kernels; the workers get shapes ready",
     )
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results: .svg or .png")
@@ -198,6 +200,8 @@ class Run:
             number = job.arguments[1]
             if isinstance(found, Failed):
                 print(f"\n{variant}, shape {number}: not measured: {found.why}")
+                if found.why.startswith(ENDLESS):
+                    break  # the others would wait for it, and hang as well
                 continue
             lines[number] = results.summary(found, self.about)
             _show(lines[number])

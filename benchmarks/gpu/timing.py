@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import statistics
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu.crew import doing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+LOCK = Path(tempfile.gettempdir()) / "srcmap-gpu-timing.lock"
 WARM = 3
 CACHE = 256 * 2**20
 """Bytes that are read before each call, so that no input is in the cache on the chip (50 MB)."""
@@ -43,6 +48,14 @@ def medians(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str
             end.synchronize()
             times[name].append(start.elapsed_time(end))
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other process on this machine is timing; others may compile meanwhile."""
+    with LOCK.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def ceilings(rounds: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.gpu import agreement, crew, variants
-from benchmarks.gpu.timing import ceilings, medians
+from benchmarks.gpu.timing import alone, ceilings, medians
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,14 +109,17 @@ def measure(
             wrong[one.name] = call
         else:
             calls[one.name] = call
-    wrong |= _disagreeing(module, shape, inputs, calls)
-    calls = {name: call for name, call in calls.items() if name not in wrong or _kept(module, name)}
+    crew.doing("waiting for another shape's timing")
+    with alone():
+        wrong |= _disagreeing(module, shape, inputs, calls)
+        good = {n: call for n, call in calls.items() if n not in wrong or _kept(module, n)}
+        ms = medians(good, rounds) if good else {}
     return {
         "shape": shape._asdict(),
         "flops": shape.flops,
         "bytes": shape.bytes,
         "key": shape.key,
-        "ms": medians(calls, rounds) if calls else {},
+        "ms": ms,
         "kinds": {one.name: one.kind for one in chosen},
         "tilings": {one.name: one.tiling for one in chosen if one.kind == OURS},
         "wrong": wrong,
