@@ -65,7 +65,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--compiled",
         action="store_true",
         help="measure at once: the cache has the kernels; the workers get shapes ready",
-    )
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results: .svg or .png")
     parser.add_argument("--table", action="store_true", help="write the results' README.md")
