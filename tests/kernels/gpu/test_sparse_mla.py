@@ -90,22 +90,32 @@ def test_sparse_mla(name: str) -> None:
     found, seen = wide(lse), np.isfinite(wanted_lse)
     off = np.abs(found - np.where(seen, wanted_lse, 0))[seen].max(initial=0)
     # The logarithm is rounded as float32, whatever the type of the inputs.
-    assert off <= FACTOR * theirs.lse + 2.0**-23 * np.abs(wanted_lse[seen]).max(initial=0), label
+    allowed = FACTOR * theirs.lse + 2.0**-23 * np.abs(wanted_lse[seen]).max(initial=0)
+    assert off <= allowed, f"{label}: lse off by {off:.3g}, and {allowed:.3g} is allowed"
     assert (found[~seen] == -np.inf).all(), label
 
 
-def poisoned(function: Any, q: Any, *rest: Any) -> Any:
-    """Call a kernel whose outputs take places that were full of NaN."""
+def poisoned(function: Any, *inputs: Any) -> Any:
+    """Call a kernel whose outputs are full of NaN before it runs.
+
+    There are several, of several sizes: they are filled where tilelang allocates them.
+    """
     import torch
 
-    shapes = [((*q.shape[:3], 512), q.dtype), (q.shape[:3], torch.float32)]
-    many = [torch.full(s, float("nan"), dtype=d, device="cuda") for s, d in shapes * 32]
-    places = [(x.data_ptr(), x.data_ptr() + x.nbytes) for x in many]
-    many.clear()
-    found = function(q, *rest)
+    plain, made = torch.empty, set()
+
+    def full_of_nan(*shape: Any, **options: Any) -> Any:
+        tensor = plain(*shape, **options)
+        if tensor.is_floating_point():
+            tensor.fill_(float("nan"))
+        made.add(tensor.data_ptr())
+        return tensor
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "empty", full_of_nan)
+        found = function(*inputs)
     torch.cuda.synchronize()
-    for output in found:
-        assert any(a <= output.data_ptr() < b for a, b in places), "it is not where the poison was"
+    assert all(output.data_ptr() in made for output in found), "allocated in another way"
     return found
 
 
@@ -140,7 +150,7 @@ def errors_of_upstream(size: float) -> Errors:
     plain = upstream("deepseek_v32/sparse_mla_fwd.py").sparse_mla_fwd
     pipelined = upstream("deepseek_v32/sparse_mla_fwd_pipelined.py").sparse_mla_fwd
     whole = poisoned(lambda *x: plain(*x, *sizes), q, kv, indices)
-    outputs = [whole[0][:, past:], pipelined(*late[:3], first, *sizes, 1, CP0=False)[0]]
+    outputs = [whole[0][:, past:], pipelined(*late, first, *sizes, 1, CP0=False)[0]]
     off = [float(np.abs(wide(output) - wanted[0]).max()) for output in outputs]
     lse = float(np.abs(wide(whole[1][:, past:]) - wanted[1]).max())  # the second writes none
     assert np.isfinite([*off, lse]).all(), off
