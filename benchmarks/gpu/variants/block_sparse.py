@@ -64,6 +64,10 @@ SHAPES = (
     Shape("block_sparse", 4, 32, 4096, 64, topk=16),
     Shape("block_sparse", 1, 32, 256, 64, topk=2),  # upstream's own
 )
+SMALL = (
+    Shape("block_sparse", 1, 4, 320, 128, topk=3),
+    Shape("block_sparse", 2, 2, 700, 64, topk=5),
+)
 
 
 @cache

@@ -63,6 +63,10 @@ SHAPES = (
     Shape("indexer", 4096, 8192, 32, 64),
     Shape("indexer", 4096, 8192, 32, 64, packed=True),  # upstream's own
 )
+SMALL = (
+    Shape("indexer", 70, 700, 64, 128),
+    Shape("indexer", 70, 700, 32, 64, packed=True),
+)
 
 
 @cache

@@ -61,6 +61,10 @@ SHAPES = (
     Shape("nsa", 2, 2048, 256, 16, 64, listed=16, block_size=64),  # one of those it runs
     Shape("nsa", 2, 64, 16, 1, 32, listed=1, block_size=32),  # of its run_regression_perf
 )
+SMALL = (
+    Shape("nsa", 1, 330, 32, 2, 128, listed=4, block_size=64),
+    Shape("nsa", 2, 70, 16, 1, 32, listed=1, block_size=32),
+)
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:

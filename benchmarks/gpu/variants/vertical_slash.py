@@ -68,6 +68,10 @@ SHAPES = (
     Shape("vertical_slash", 4, 32, 4096, 64, vertical=500, slash=100),
     Shape("vertical_slash", 1, 1, 16384, 64, vertical=1000, slash=200),  # upstream's own
 )
+SMALL = (
+    Shape("vertical_slash", 1, 4, 320, 64, vertical=100, slash=40),
+    Shape("vertical_slash", 2, 2, 256, 128, vertical=70, slash=35),
+)
 
 
 @cache
