@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"no {', '.join(unknown)}: there are {', '.join(variants.names())}", file=sys.stderr)
         return 2
-    with Crew(max(1, args.workers)) as crew:
+    with Crew(args.workers) as crew:
         return Run(crew, args).all(args.variants or variants.names())
 
 
@@ -57,15 +57,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sweep", action="store_true", help="try all tilings of ours")
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument(
-        "--workers", type=int, default=os.cpu_count(),
-        help="processes for compiling; 0: the compiler's cache has everything, measure at once",
-    )  # fmt: skip
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="side processes")
     parser.add_argument(
         "--compiled",
         action="store_true",
         help="measure at once: the cache has the kernels; the workers get shapes ready",
-    )  # fmt: skip
+    )
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results: .svg or .png")
     parser.add_argument("--table", action="store_true", help="write the results' README.md")
@@ -130,8 +127,6 @@ class Run:
             for number, names in enumerate(shapes)
             for name in names
         ]
-        if not self.args.workers:
-            return {tuple(job.arguments[:3]) for job in jobs}
         left = self.until - time.monotonic()
         until = self.until - min(RESERVE * sum(map(len, plans.values())), left / 2)
         ready = set()

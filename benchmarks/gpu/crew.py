@@ -43,6 +43,7 @@ class Failed(NamedTuple):
 
 class _Doing(NamedTuple):
     what: str
+    times: float
 
 
 _BUSY = object()
@@ -50,10 +51,13 @@ _asked: list[Connection] = []
 """In a side process: where its answers go."""
 
 
-def doing(what: str) -> None:
-    """Say what a job is at, so that it is known when it hangs or dies."""
+def doing(what: str, times: float = 1.0) -> None:
+    """Say what a job is at, so that it is known when it hangs or dies.
+
+    Its time counts anew from here; `times` as much for what waits for others.
+    """
     for pipe in _asked:
-        pipe.send((_Doing(what), True))
+        pipe.send((_Doing(what, times), True))
 
 
 class Crew:
@@ -140,10 +144,12 @@ class _Worker:
         self.job = Job("", "", ())
         self.doing = ""
         self.until = 0.0
+        self.seconds = 0.0
 
     def begin(self, job: Job, seconds: float) -> None:
         self.job = job
         self.doing = ""
+        self.seconds = seconds
         self.until = time.monotonic() + seconds + (START if self._fresh else 0.0)
         self._fresh = False
         self.pipe.send(job)
@@ -159,6 +165,7 @@ class _Worker:
             return Failed(f"{why}: {self.doing}" if self.doing else why)
         if isinstance(found, _Doing):
             self.doing = found.what
+            self.until = time.monotonic() + self.seconds * found.times
             return _BUSY
         return found
 

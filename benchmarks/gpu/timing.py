@@ -52,9 +52,23 @@ def medians(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Wait until no other process on this machine is timing; others may compile meanwhile."""
+    """Wait until no other process on this machine is timing, or `beside` others."""
+    with _locked(fcntl.LOCK_EX):
+        yield
+
+
+@contextlib.contextmanager
+def beside() -> Iterator[None]:
+    """Wait until no other process is timing: what runs here would be in its figures."""
+    with _locked(fcntl.LOCK_SH):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(how: int) -> Iterator[None]:
+    doing("waiting for another shape's timing", times=4)  # one that hangs is ended before
     with LOCK.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, how)
         yield
 
 

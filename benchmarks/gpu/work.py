@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.gpu import agreement, crew, variants
-from benchmarks.gpu.timing import alone, ceilings, medians
+from benchmarks.gpu.timing import alone, beside, ceilings, medians
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,18 +98,20 @@ def measure(
     _be_quiet()
     module = variants.load(variant)
     shape = module.SHAPES[number]
-    inputs = module.inputs(shape)
+    with beside():
+        crew.doing("inputs")
+        inputs = module.inputs(shape)
     calls: dict[str, Callable[[], Any]] = {}
     wrong: dict[str, str] = {}
     chosen = [c for c in contenders(module, shape, sweep, tiling) if c.name in names]
     for one in chosen:
-        crew.doing(one.name)
-        call = _attempt(one, inputs)
+        with beside():
+            crew.doing(one.name)
+            call = _attempt(one, inputs)
         if isinstance(call, str):
             wrong[one.name] = call
         else:
             calls[one.name] = call
-    crew.doing("waiting for another shape's timing")
     with alone():
         wrong |= _disagreeing(module, shape, inputs, calls)
         good = {n: call for n, call in calls.items() if n not in wrong or _kept(module, n)}

@@ -62,3 +62,10 @@ def test_what_a_job_was_at_is_known(team: Crew) -> None:
     assert team.run(job("talk"), 20) == 3
     assert team.run(job("hang", "timing ours"), 1) == Failed("it did not end: timing ours")
     assert team.run(job("die_at", "x"), 20) == Failed("its process died (exit code 7): x")
+
+
+def test_each_step_of_a_job_has_its_time(team: Crew) -> None:
+    assert team.run(job("double", 1), 20) == 2
+    assert team.run(job("steps", 0.6, 1), 1.2) == 4
+    assert team.run(job("steps", 0.6, 4), 0.3) == 4
+    assert team.run(job("steps", 0.9, 1), 0.3) == Failed("it did not end: step 0")

@@ -204,7 +204,7 @@ def test_with_a_full_cache_nothing_is_compiled_first(
         return outcome(self, job)
 
     monkeypatch.setattr(Stand, "outcome", heard)
-    assert command.main(["good", "--workers", "0", "--out", str(stand / "out")]) == 0
+    assert command.main(["good", "--compiled", "--out", str(stand / "out")]) == 0
     assert asked == ["machine", "plan", "measure", "measure"]
 
 
