@@ -19,16 +19,18 @@ pytestmark = [
 ]
 
 CALLS = {
-    "groups of 2": Call(2, 4, 2, 300, 300, 64),
+    "groups of 2": Call(2, 4, 2, 384, 384, 64),
+    "ragged": Call(2, 4, 2, 300, 300, 64),
     "63 of 100": Call(2, 4, 2, 63, 100, 64),
     "100 of 63": Call(2, 4, 2, 100, 63, 64),
-    "large scores": Call(2, 4, 2, 300, 300, 64, size=12.0),
-    "groups of 3": Call(2, 6, 2, 300, 300, 128),
+    "large scores": Call(2, 4, 2, 384, 384, 64, size=12.0),
+    "groups of 3": Call(2, 6, 2, 384, 384, 128),
     "1000 of 1500": Call(1, 6, 2, 1000, 1500, 128),
-    "one for all": Call(1, 5, 1, 257, 257, 128),
-    "one for each": Call(2, 2, 2, 200, 200, 64),
-    "bfloat16": Call(2, 6, 2, 300, 300, 128, "bfloat16"),
-    "192 and 128": Call(2, 4, 2, 300, 300, 192),
+    "one for all": Call(1, 5, 1, 256, 256, 128),
+    "one for each": Call(2, 2, 2, 256, 256, 64),
+    "bfloat16": Call(2, 6, 2, 384, 384, 128, "bfloat16"),
+    "192 and 128": Call(2, 4, 2, 384, 384, 192),
+    "192 and 128, ragged": Call(2, 4, 2, 200, 300, 192),
 }
 """Lengths and numbers of samples are no facts of ours: few kernels are compiled."""
 TILINGS: dict[str, dict[str, Any]] = {
@@ -95,12 +97,13 @@ def test_heads_shared_out(name: str, splits: int, monkeypatch: pytest.MonkeyPatc
 def upstream_errors(call: Call, half: tuple[Any, ...], causal: bool) -> tuple[float, ...]:
     """Return the largest errors of upstream's compiled kernels in float16.
 
-    Their forward knows one length; where there are two, PyTorch has to do.
+    Their forward knows one length, and what they add past the end of a length that their blocks do
+    not divide goes to memory of others: there, PyTorch has to do.
     """
     import torch
 
     exact = definition(half, causal)
-    if call.seq_q != call.seq_kv:
+    if call.seq_q != call.seq_kv or call.seq_q % 128:
         return largest(by_pytorch(half, causal), exact)
     q, k, v, do = bshd(half)
     file = upstream("flash_attention/example_gqa_bwd.py")
@@ -124,7 +127,7 @@ def test_gradients(name: str, tiling: str, causal: bool, monkeypatch: pytest.Mon
     call, tensors_given = CALLS[name], given(name)
     exact = definition(tensors_given, causal)
     theirs = upstream_errors(call, tuple(x.half() for x in tensors_given), causal)
-    pytorch = by_pytorch(tensors_given, causal)
+    pytorch = by_pytorch(tuple(x.float() for x in tensors_given), causal)
     q, k, v, do = bshd(tensors_given)
     poison(monkeypatch)
     out, lse = forward(q, k, v, causal=causal)

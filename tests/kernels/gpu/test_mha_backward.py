@@ -24,10 +24,11 @@ CALLS = {
     "63 of 100": Call(2, 2, 0, 63, 100, 128),
     "100 of 63": Call(2, 2, 0, 100, 63, 64),
     "300": Call(2, 2, 0, 300, 300, 64),
-    "300, wide": Call(2, 2, 0, 300, 300, 128),
-    "large scores": Call(2, 2, 0, 300, 300, 64, size=12.0),
+    "320": Call(2, 2, 0, 320, 320, 64),
+    "320, wide": Call(2, 2, 0, 320, 320, 128),
+    "large scores": Call(2, 2, 0, 320, 320, 64, size=12.0),
     "1000 of 1500": Call(1, 2, 0, 1000, 1500, 128),
-    "bfloat16": Call(2, 2, 0, 300, 300, 128, "bfloat16"),
+    "bfloat16": Call(2, 2, 0, 320, 320, 128, "bfloat16"),
     "bfloat16, 200 of 513": Call(1, 2, 0, 200, 513, 64, "bfloat16"),
 }
 """All with two heads, and lengths are no facts of ours: few kernels are compiled."""
@@ -61,12 +62,13 @@ def given(name: str) -> tuple[Any, ...]:
 def upstream_errors(call: Call, half: tuple[Any, ...], causal: bool) -> tuple[float, ...]:
     """Return the largest errors of upstream's compiled kernels in float16.
 
-    Their forward knows one length; where there are two, PyTorch has to do.
+    Their forward knows one length, and what they add to dq past the end of a length that their
+    blocks do not divide goes to memory of others: there, PyTorch has to do.
     """
     import torch
 
     exact = gradients(*map(wide, half), causal=causal)
-    if call.seq_q != call.seq_kv or call.seq_q < 64:
+    if call.seq_q != call.seq_kv or call.seq_q % 64:
         return largest(by_pytorch(half, causal), exact)
     q, k, v, do = half
     file = upstream("flash_attention/example_mha_bwd_bhsd.py")
@@ -87,7 +89,7 @@ def test_gradients(name: str, tiling: str, causal: bool, monkeypatch: pytest.Mon
     call, tensors_given = CALLS[name], given(name)
     exact = gradients(*map(wide, tensors_given), causal=causal)
     theirs = upstream_errors(call, tuple(x.half() for x in tensors_given), causal)
-    pytorch = by_pytorch(tensors_given, causal)
+    pytorch = by_pytorch(tuple(x.float() for x in tensors_given), causal)
     q, k, v, do = tensors_given
     poison(monkeypatch)
     out, lse = forward(q, k, v, causal=causal)
