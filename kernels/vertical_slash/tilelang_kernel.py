@@ -468,8 +468,13 @@ def _compiled(sizes: launch.Sizes, most_blocks: int, most_columns: int, tiling: 
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:
-    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
+    """Return what upstream's kernel returns, computed by this one: see `srcmap verify`.
+
+    NotImplementedError for head sizes that it is not cut for.
+    """
     q = run.inputs[0]
+    if q.shape[3] not in COPYING:
+        raise NotImplementedError(f"head sizes {', '.join(map(str, COPYING))} alone")
     columns, blocks = run.args[4:6]
     made = vertical_slash_forward(*q.shape, blocks, columns, str(q.dtype))
     return (made(*run.inputs),)
