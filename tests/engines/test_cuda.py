@@ -125,23 +125,33 @@ def test_a_torch_without_a_gpu_says_so(tmp_path: Path) -> None:
 
 # -- on a GPU ------------------------------------------------------------------------------------
 
+ENGINES: tuple[Engine, ...] = ("cuda", "interpreter")
 ON_A_GPU = pytest.mark.skipif(bool(cuda.why_not()), reason=cuda.why_not() or "a GPU is here")
 FILES = (
     "examples/flash_attention/example_mha_fwd_bhsd.py",
+    "examples/flash_attention/example_gqa_fwd_bshd.py",
     "examples/flash_attention/example_gqa_fwd_varlen.py",
     "examples/attention_sink/example_mha_sink_fwd_bhsd.py",
     "examples/flash_decoding/example_gqa_decode.py",
+    "examples/deepseek_mla/example_mla_decode.py",
     "examples/deepseek_nsa/example_tilelang_nsa_fwd.py",
+    "examples/deepseek_v32/fp8_lighting_indexer.py",
 )
 
 
-def outcomes(path: str, engine: Engine, **extra: Any) -> list[Outcome]:
-    (row,) = (row for row in LISTED if (row.repo, row.path) == ("tilelang", path))
-    job = Job(
-        kind="check", repo="tilelang", root=str(PIN), path=path, engine=engine, case=row.case,
-        extra={"first": True, **extra},
-    )  # fmt: skip
-    return run_jobs([job], Limits(seconds=240))
+@pytest.fixture(scope="module")
+def both() -> dict[str, tuple[Outcome, Outcome]]:
+    """The first check of each file, on the GPU and in the interpreter; one process for each."""
+    found = []
+    for engine in ENGINES:
+        jobs = [
+            Job(kind="check", repo="tilelang", root=str(PIN), path=row.path, engine=engine,
+                case=row.case, extra={"first": True})
+            for row in LISTED if row.path in FILES
+        ]  # fmt: skip
+        outcomes = run_jobs(jobs, Limits(seconds=90, memory=16 << 30))
+        found.append({jobs[one.job].path: one for one in reversed(outcomes)})
+    return {path: (found[0][path], found[1][path]) for path in FILES}
 
 
 @pytest.mark.gpu
@@ -149,13 +159,14 @@ def outcomes(path: str, engine: Engine, **extra: Any) -> list[Outcome]:
 @ON_A_GPU
 @pytest.mark.skipif(not PIN.is_dir(), reason="no checkout of tilelang v0.1.14")
 @pytest.mark.parametrize("path", FILES)
-def test_upstreams_kernel_on_the_gpu_and_in_the_interpreter(path: str) -> None:
-    """Both are within the budget of the same inputs, and so is what lies between them."""
-    (real,) = outcomes(path, "cuda")
-    (read,) = outcomes(path, "interpreter")
+def test_upstreams_kernel_on_the_gpu_and_in_the_interpreter(
+    both: dict[str, tuple[Outcome, Outcome]], path: str
+) -> None:
+    """Both are within the budget of the same inputs, and alike."""
+    real, read = both[path]
     assert (real.name, real.state) == (read.name, "passed"), (real.reason, real.failure)
     assert read.state == "passed"
     assert len(real.compared) == len(read.compared) > 0
     for one, other in zip(real.outputs, read.outputs, strict=True):
         assert (one.shape, one.dtype, one.nan) == (other.shape, other.dtype, other.nan)
-        assert one.mean == pytest.approx(other.mean, abs=2e-3)
+        assert one.mean == pytest.approx(other.mean, rel=1e-2, abs=2e-3)
