@@ -85,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows: list[dict[str, Any]] = []
     args.out.mkdir(parents=True, exist_ok=True)
     for start in range(0, len(names), GROUP):
-        rows += examine(ncu, names[start : start + GROUP], extra, until)
+        log = args.out / f"{args.device}-profile.log"
+        rows += examine(ncu, names[start : start + GROUP], extra, until, log)
         found = {"format": results.FORMAT, "date": time.strftime("%Y-%m-%d"), "rows": rows}
         file = args.out / f"{args.device}-profile.json"
         file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -113,7 +114,9 @@ def known_metrics(ncu: str) -> list[str]:
     return [name for name in EXTRA if name.partition(".")[0] in known]
 
 
-def examine(ncu: str, names: list[str], extra: list[str], until: float) -> list[dict[str, Any]]:
+def examine(
+    ncu: str, names: list[str], extra: list[str], until: float, log: Path
+) -> list[dict[str, Any]]:
     """Return the rows of some variants: one for each kernel of ours and of upstream's."""
     left = until - time.monotonic()
     if left <= 0:
@@ -122,7 +125,7 @@ def examine(ncu: str, names: list[str], extra: list[str], until: float) -> list[
     command += ["--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled"]
     command += [word for section in SECTIONS for word in ("--section", section)]
     command += ["--metrics", ",".join(extra)] if extra else []
-    said = tools.run([*command, *tools.one("profile", *names)], min(left, LONGEST))
+    said = tools.run([*command, *tools.one("profile", *names)], min(left, LONGEST), log)
     rows = read(said.text)
     for name in names:
         if {row["who"] for row in rows if row["variant"] == name} != {"ours", "upstream"}:

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     until = time.monotonic() + args.limit
     names = args.variants or variants.names()
     with ThreadPoolExecutor(len(CHECKS)) as pool:
-        found = pool.map(lambda check: examine(tool, check, names, until), CHECKS)
+        found = pool.map(lambda check: examine(tool, check, names, until, log(args, check)), CHECKS)
         rows = sorted((row for many in found for row in many), key=lambda row: row["variant"])
     show(rows)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -55,14 +55,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(row["findings"] == 0 for row in rows) else 1
 
 
-def examine(tool: str, check: str, names: list[str], until: float) -> list[dict[str, Any]]:
+def log(args: argparse.Namespace, check: str) -> Path:
+    """Return where the tool's own words go."""
+    folder: Path = args.out
+    return folder / f"{args.device}-{check}.log"
+
+
+def examine(
+    tool: str, check: str, names: list[str], until: float, log: Path
+) -> list[dict[str, Any]]:
     """Return a row for each variant; those that a broken process did not reach go to another."""
     rows: list[dict[str, Any]] = []
     left = list(names)
     while left and time.monotonic() < until:
         command = [tool, "--tool", check, "--print-limit", "300", "--report-api-errors", "no"]
         seconds = min(until - time.monotonic(), LONGEST)
-        said = tools.run([*command, *tools.one("small", *left)], seconds)
+        said = tools.run([*command, *tools.one("small", *left)], seconds, log)
         known = judge(check, said)
         if not known:
             return rows + [row(name, check, None, tools.last_words(said)) for name in left]

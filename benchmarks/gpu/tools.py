@@ -39,8 +39,20 @@ def one(*words: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks.gpu.one", *words]
 
 
-def run(command: list[str], seconds: float) -> Said:
-    """Run a command in the repository; after `seconds` it and what it started are ended."""
+def run(command: list[str], seconds: float, log: Path | None = None) -> Said:
+    """Run a command in the repository; after `seconds` it and what it started are ended.
+
+    What it wrote is added to `log`: a tool's words are worth keeping where time on a GPU is short.
+    """
+    said = _run(command, seconds)
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"$ {' '.join(command)}\n{said.text}\nexit code {said.code}\n")
+    return said
+
+
+def _run(command: list[str], seconds: float) -> Said:
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command,

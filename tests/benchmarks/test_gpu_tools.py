@@ -91,7 +91,7 @@ def test_one_variants_failure_leaves_the_others(
 ) -> None:
     asked: list[list[str]] = []
 
-    def run(command: list[str], _seconds: float) -> tools.Said:
+    def run(command: list[str], *_: Any) -> tools.Said:
         if "--query-metrics" in command:
             return tools.Said("sm__pipe_tensor_cycles_active  Counter\n", 0)
         names = command[command.index("benchmarks.gpu.one") + 2 :]
@@ -127,11 +127,13 @@ def test_without_the_tools(
     assert capsys.readouterr().err == "compute-sanitizer is not installed\nncu is not installed\n"
 
 
-def test_a_tool_that_takes_too_long_is_ended() -> None:
-    said = tools.run(
-        [sys.executable, "-c", "import time; print('on', flush=True); time.sleep(99)"], 1
-    )
-    assert said == tools.Said("on\n", None)
+def test_a_tool_that_takes_too_long_is_ended_and_its_words_are_kept(tmp_path: Path) -> None:
+    code = "import time; print('on', flush=True); time.sleep(99)"
+    log = tmp_path / "new" / "x.log"
+    assert tools.run([sys.executable, "-c", code], 1, log) == tools.Said("on\n", None)
+    tools.run([sys.executable, "-c", "print('again')"], 20, log)
+    kept = [line for line in log.read_text().splitlines() if line and not line.startswith("$ ")]
+    assert kept == ["on", "exit code None", "again", "exit code 0"]
 
 
 @pytest.mark.parametrize("name", variants.names())
