@@ -512,3 +512,30 @@ def test_an_asynchronous_copy_writes_zeros_where_its_predicate_is_false(folder: 
     want = np.concatenate([np.zeros((3, 4), np.float32), a])
     assert np.array_equal(run(folder, source, a), want, equal_nan=True)
     assert not found()
+
+
+DEVELOPER = """
+with T.Kernel(1, is_npu=True) as (cid, vid):
+    a = T.alloc_shared([16, 16], 'float16')
+    c = T.alloc_fragment([16, 16], 'float32')
+    half = T.alloc_shared([8, 16], 'float32')
+    T.copy(A, a)
+    T.gemm_v0(a, a, c, init=True)
+    T.copy(c, W)
+    T.copy(W[vid * 8 : vid * 8 + 8, :], half)
+    T.tile.mul(half, half, 2.0)
+    T.copy(half, B[vid * 8 : vid * 8 + 8, :])
+"""
+
+
+def test_memory_that_the_compiler_places_belongs_to_the_core_that_uses_it(folder: Path) -> None:
+    tensors = (
+        "A: T.Tensor([16, 16], 'float16'), B: T.Tensor([16, 16], 'float32'), "
+        "W: T.Tensor([16, 16], 'float32')"
+    )
+    source = kernel(DEVELOPER, tensors, "1").replace(
+        "out_idx=[1]", "out_idx=[1], workspace_idx=[2]"
+    )
+    eye = np.eye(16, dtype=np.float16)
+    assert np.array_equal(run(folder, source, eye, dialect="ascend"), 2 * eye)
+    assert found() == []

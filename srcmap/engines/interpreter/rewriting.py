@@ -126,6 +126,8 @@ class _Rewriter(ast.NodeTransformer):
         self.counter = 0
         self.splits = False
         """Inside an Ascend launch whose statements the compiler gives to Cube and Vector."""
+        self.multiplied: dict[str, str] = {}
+        """Memory of the Cube that buffers of such a launch must lie in: operands and results."""
         self.depth: list[tuple[int, int]] = []
         """Rank of the parallel nest, and axes taken so far, innermost last."""
         for name in self._bound(definition):
@@ -242,6 +244,7 @@ class _Rewriter(ast.NodeTransformer):
             body.append(ast.Assign([target], index))
         mode = self._mode(node, item)
         self.splits = mode == "split"
+        self.multiplied = dict(self._multiplied(node)) if self.splits else {}
         body += self._block(node.body)
         self.splits = False
         function = ast.FunctionDef(
@@ -258,6 +261,15 @@ class _Rewriter(ast.NodeTransformer):
             return "scopes"
         target = item.optional_vars
         return "split" if isinstance(target, ast.Tuple) and len(target.elts) > 1 else "whole"
+
+    def _multiplied(self, node: ast.With) -> Iterator[tuple[str, str]]:
+        """Names of what products read and write: the compiler places memory by that."""
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "").startswith("gemm"):
+                for argument, memory in zip(call.args, ("L1", "L1", "L0C"), strict=False):
+                    base = argument.value if isinstance(argument, ast.Subscript) else argument
+                    if isinstance(base, ast.Name):
+                        yield base.id, memory
 
     def _is_scope(self, node: ast.With) -> bool:
         return self._is(node.items[0].context_expr, "is_scope")
@@ -399,6 +411,9 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         things = self._touched(node) if self.splits and not self.depth else []
         value = self.visit(node.value)
+        if self.splits and self._is(node.value, "placed_by_use"):
+            memory = self.multiplied.get(ast.unparse(node.targets[0]), "ub")
+            value.keywords.append(ast.keyword("core_memory", ast.Constant(memory)))
         if len(node.targets) == 1:
             return self._shared_out("load", things, [self._assigned(node.targets[0], value, node)])
         name = self._fresh()

@@ -45,16 +45,29 @@ def fresh(shape: Any, kind: Any, scope: str) -> Buffer:
     return allocate("?", sizes(shape), dtype(kind), scope)
 
 
-@operation("alloc_shared", defined_in=_FILE, collective=False)
-def alloc_shared(shape: Any, dtype: Any, scope: str = "shared") -> Buffer:  # noqa: ARG001
-    """Allocate memory that all threads of the block see."""
-    return fresh(shape, dtype, "shared")
+@operation("alloc_shared", defined_in=_FILE, collective=False, placed_by_use=True)
+def alloc_shared(
+    shape: Any,
+    dtype: Any,
+    scope: str = "shared",  # noqa: ARG001
+    core_memory: str = "",
+) -> Buffer:
+    """Allocate memory that all threads of the block see.
+
+    On Ascend the compiler decides where it lies, by its use (`core_memory`).
+    """
+    return fresh(shape, dtype, core_memory or "shared")
 
 
-@operation("alloc_fragment", defined_in=_FILE, collective=False)
-def alloc_fragment(shape: Any, dtype: Any, scope: str = "fragment") -> Buffer:  # noqa: ARG001
-    """Allocate registers, spread over the threads that use them."""
-    return fresh(shape, dtype, "fragment")
+@operation("alloc_fragment", defined_in=_FILE, collective=False, placed_by_use=True)
+def alloc_fragment(
+    shape: Any,
+    dtype: Any,
+    scope: str = "fragment",  # noqa: ARG001
+    core_memory: str = "",
+) -> Buffer:
+    """Allocate registers, spread over the threads that use them; on Ascend placed by their use."""
+    return fresh(shape, dtype, core_memory or "fragment")
 
 
 @operation("alloc_reducer", defined_in=_FILE, collective=False)
