@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from srcmap.cite.ahead import Ahead
 from srcmap.cite.compare import norm
 from srcmap.cite.glue import BEHIND, GLUE, JOIN, NOT
 from srcmap.cite.placing import Placing
@@ -62,6 +63,8 @@ class Beside(NamedTuple):
     at: Span = (0, 0)
     among: Lines | None = None
     """The lines of this citation and of those next to it that share the item."""
+    verbatim: bool = False
+    """Said to stand on the line itself: to be inside of what a name defines is not enough."""
 
 
 class Besides:
@@ -69,7 +72,7 @@ class Besides:
 
     def __init__(self, spots: Spots) -> None:
         self._spots, self._text = spots, spots.text
-        self._placing = Placing(spots)
+        self._placing, self._ahead = Placing(spots), Ahead(spots)
 
     def of(self, citation: Citation, spot: Spot) -> Beside | None:
         """Give what is named right before a citation, else right behind it."""
@@ -77,6 +80,10 @@ class Besides:
             return None
         if spot.before[0] == spot.before[1] == citation.at[0] and citation.same:
             return self._behind((citation.at,), 0)
+        if citation.at in self._spots.cells:
+            first, last = self._spots.cells[citation.at]
+            body = self._text[first:last].strip("` |\t\r\n")
+            return Beside((body,), at=(first, last), verbatim=True)
         group, index = spot.group, spot.nth
         low = max(self._spots.edge_before(group[0][0]), spot.sentence[0], group[0][0] - 500)
         found = self._code(low, group[0][0]) or self._bare(low, group[0][0], spot)
@@ -85,9 +92,11 @@ class Besides:
                 return found._replace(sure=False)
             return found if found.prose else self._shared(found, group, index)
         clause = _CLAUSES.split(self._text[low : group[0][0]])[-1]
-        if not found and telling(clause):
-            return None
-        return self._behind(group, index)
+        beside = None if not found and telling(clause) else self._behind(group, index)
+        if beside is not None or found or len(group) > 1:
+            return beside
+        code = self._ahead.of(citation, group[-1][1])
+        return Beside((code.body,), sure=code.sure, at=code.at) if code else None
 
     def _shared(self, found: Beside, group: Sequence[Span], index: int) -> Beside:
         """Give the part of one of several citations that stand together."""

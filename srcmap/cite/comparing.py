@@ -14,7 +14,7 @@ from srcmap.cite.findings import (
     is_exact,
     is_sure,
 )
-from srcmap.cite.items import by_beside
+from srcmap.cite.items import begins_elsewhere, by_beside
 from srcmap.cite.nouns import Candidate
 from srcmap.model import Lines, Note
 
@@ -41,6 +41,8 @@ class Comparing:
     ) -> Finding | None:
         """Ask the evidence in order: what stands beside, a named concept, quoted text, names."""
         beside = by_beside(path, text, lines, evidence.beside) if evidence.beside else None
+        if evidence.edge == "first" and evidence.beside:
+            beside = begins_elsewhere(path, text, lines, evidence.beside) or beside
         if beside is not None and beside.agrees and beside.reason.key != "cite.reason.name":
             return beside
         concept = self.by_concept(tree, path, text, lines, evidence.concepts, evidence.edge)
@@ -87,7 +89,7 @@ class Comparing:
                 return Finding(True, Note("cite.reason.concept", {"name": extent.concept}))
         if _cover_together(text, lines, list(unique.values())):
             return Finding(True, Note("cite.reason.concept", {"name": named[0].concept}))
-        if any(_is_part(lines, extent) for extent in unique.values()):
+        if any(_excused(lines, extent, unique.values()) for extent in unique.values()):
             return None
         return _elsewhere(path, lines, named[0].concept, unique.values())
 
@@ -119,6 +121,13 @@ def _cover_together(text: FileText, lines: Lines, extents: Sequence[Extent]) -> 
     if len(touched) < 2 or 2 * len(shown & cited) < len(shown | cited):
         return False
     return not text.cuts(lines) - {cut for place in touched for cut in text.cuts(place)}
+
+
+def _excused(lines: Lines, frame: Extent, named: Iterable[Extent]) -> bool:
+    """Whether lines may be any part of something large: nothing smaller in it is named."""
+    if not _is_part(lines, frame):
+        return False
+    return not any(e.concept != frame.concept and _is_part(e.lines, frame) for e in named)
 
 
 def _is_part(lines: Lines, extent: Extent) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from srcmap.cite.vocabulary import ALSO, SHORT, spelled
+from srcmap.cite.vocabulary import ALSO, SHORT, handed_in, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +32,7 @@ class Concepts:
         """For a folded name the concepts that it may mean, and whether it is short."""
         for concept, said in self.names.items():
             long = [*(n for n in said if _is_telling(n)), *ALSO.get(concept, ())]
+            long += handed_in(concept)
             short = [*(n for n in said if not _is_telling(n)), *SHORT.get(concept, ())]
             self._add(concept, long, short=False)
             self._add(concept, short, short=True)

@@ -29,6 +29,15 @@ _NO_FILE_BEFORE = re.compile(
 )
 
 
+_GOES_ON = re.compile(
+    r"(?:其后|随后|紧接着|接着|接下来|再往[下后上]|往[下后上]|其前|其上|其下|[后前上下][面边]|紧随其后|紧跟其后)[的是]?[，,]?\s*第?\s*\Z"
+    r"|\b(?:followed\sby|(?:right|just)\s(?:after|below|above|before)(?:\s(?:that|it|them))?,?"
+    r"|further\s(?:down|up),?|then(?:\scomes?)?,?|the\s(?:next|following))"
+    r"\s(?:the\s)?(?:[Ll]ines?\s)?[`*]*\Z"
+)
+"""What makes lines the next ones in a file."""
+
+
 class Continuing:
     """Decides about lines without a file in one document."""
 
@@ -40,6 +49,10 @@ class Continuing:
         if not mention.same and not mention.joined and self._names_no_file(mention):
             return True
         return self._is_row_label(mention)
+
+    def goes_on(self, mention: Mention) -> bool:
+        """Whether the words before say that these lines come next: in the file named last."""
+        return _GOES_ON.search(self._text, max(mention.first - 40, 0), mention.first) is not None
 
     def candidates(self, mention: Mention) -> list[Known]:
         """List the files that lines may belong to: the nearest first, those in brackets last."""

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from srcmap.cite.spots import Spot
 
 _EDGES = re.compile(
-    r"(?P<first>\b(?:starts?|begins?|opens?|opened|defined|declared)\b|开始于|始于|起于|从|起点|入口|定义在)"
+    r"(?P<first>\b(?:starts?|begins?|opens?|opened|defined|declared|defines"
+    r"|declares|definition)\b|开始于|始于|起于|从|起点|入口|定义在|定义于|定义了|声明了|声明在)"
     r"|(?P<last>\b(?:ends?|closes?)\b|结束于|止于|终点)"
 )
 
@@ -48,6 +49,11 @@ class Reading:
     def clause(self, spot: Spot) -> str:
         """Give the text of a clause, without the citation."""
         return f"{self._text[slice(*spot.before)]} {self._text[slice(*spot.after)]}"
+
+    def piece(self, spot: Spot) -> str:
+        """Give the part of a clause between two commas, without the citation."""
+        before = re.split(r"[,，;；。]", self._text[slice(*spot.before)])[-1]
+        return f"{before} {re.split(r'[,，;；。]', self._text[slice(*spot.after)])[0]}"
 
     def words(self, first: int, last: int) -> bool:
         """Whether any letters stand between two offsets."""
@@ -125,6 +131,11 @@ class Evidence:
     def clause(self) -> str:
         """The text of its clause."""
         return self._reading.clause(self._spot)
+
+    @cached_property
+    def piece(self) -> str:
+        """What stands about it, up to the next comma on either side."""
+        return self._reading.piece(self._spot)
 
     @cached_property
     def edge(self) -> str:

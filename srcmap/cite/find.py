@@ -156,6 +156,8 @@ class _Reading:
         if mention.loose and not self._is_near(mention, found[0]):
             return
         first = found[0]
+        if len(found) > 1 and self._continuing.goes_on(mention):
+            mention = mention._replace(same=True)
         options = tuple(dict.fromkeys(place for known in found for place in known.options))
         if not options and not first.pin:
             return

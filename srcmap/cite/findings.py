@@ -113,6 +113,7 @@ def by_rows(
 ) -> Finding | None:
     """Look for the rows of a table that the document repeats, in part or whole."""
     hits: list[int] = []
+    whole = False
     for row in rows:
         if len(row) < 2:
             continue
@@ -121,7 +122,8 @@ def by_rows(
                 cells = [norm(cell) for cell in line.strip().strip("|").split("|")]
                 if cells[:2] == list(row[:2]):
                     hits.append(number)
-    if len(set(hits)) < 2:
+                whole = whole or (cells == list(row) and len("".join(cells)) >= _TELLING)
+    if len(set(hits)) < (1 if whole else 2):
         return None
     inside = [n for n in hits if lines.first <= n <= lines.last]
     if len(inside) * 2 >= len(set(hits)):

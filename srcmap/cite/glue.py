@@ -33,7 +33,8 @@ _WIDE_THINGS = (
 _WIDE_PLACING = (
     "同文件 同一文件 同一份文件 同一个文件 同一文档 同文档 该文件 本文件 参见 详见 参看 请看"
     " 可见 见 位于 处于 写在 就在 定义在 声明在 出现在 落在 放在 存在 出现于 定义于 声明于"
-    " 实现于 分别 依次 也 都 就 则 正 在 由 于 是 为 被 自 从 来自 出自 即 对应 对应于 第 位置"
+    " 实现于 记成 记为 记作 写成 标成 标为 写作 标注为 误记为 误写成 说成"
+    " 分别 依次 也 都 就 则 正 在 由 于 是 为 被 自 从 来自 出自 即 对应 对应于 第 位置"
     " 源码 出处 来源 行号 例如 比如 如 里 中"
 )
 _PASSIVE = (
@@ -42,6 +43,20 @@ _PASSIVE = (
 )
 """Such as "is raised in"."""
 _COUNTED = r"[两三四五六几一][个处次条行段句]"
+_LITERAL = r"(?:-?\d[\d.e]*|True|False|None)"
+_VALUE = (
+    rf"(?:默认值?|缺省值?|初值|取值)(?:是|为)?\s?[`]?{_LITERAL}[`]?\s?"
+    rf"|(?:'s\s|with\s(?:a|the)\s)?default(?:\svalue)?(?:\sof|\sis|\s=)?\s`?{_LITERAL}`?"
+    rf"|=\s?`?{_LITERAL}\b`?"
+)
+"""A value that is said of what is named."""
+_REMARK = (
+    r"[(（](?!\s?(?:not?|never|un|不|没|非|未|无|仅|除))[^()（）\n:：]{1,24}[)）]"
+    r"(?=\s?[:：—–,，-]|\s(?:is|at|in)\b|[在见位])"
+)
+"""Brackets behind what is named that say something else of it."""
+_OWNER = r"[A-Za-z][\w-]*['’]s(?=\s)|[A-Za-z][\w-]*\s?的(?=\s?[`\[(A-Za-z])"
+"""Whose file it is."""
 _MARK = (
     r"[\s`*\\'\"“”‘’(（\[\]【{}<>|:：&–—~_→⇒=-]|:\w+:(?=`)"
     r"|\\(?:path|texttt|url|href|verb|nolinkurl|code|file|footnote)\*?"
@@ -55,7 +70,7 @@ def _any(*lists: str) -> str:
 
 GLUE = re.compile(
     rf"(?:{_MARK}|[,，]|{_PASSIVE}|(?:{_any(_THINGS, _ARTICLES, _PLACING)})(?![A-Za-z0-9_])"
-    rf"|{_COUNTED}|{_any(_WIDE_THINGS, _WIDE_PLACING)}){{0,40}}\Z"
+    rf"|{_COUNTED}|{_VALUE}|{_REMARK}|{_OWNER}|{_any(_WIDE_THINGS, _WIDE_PLACING)}){{0,40}}\Z"
 )
 """Between what is named and its citation."""
 JOIN = re.compile(

@@ -31,7 +31,7 @@ def by_beside(path: str, text: FileText, lines: Lines, beside: Beside) -> Findin
     if not known:
         return None
     for item, places in known:
-        place = next((p for p in places if _agrees(text, item, p, lines)), None)
+        place = next((p for p in places if _agrees(text, item, p, lines, beside)), None)
         if place is not None:
             return Finding(True, _agreement(text, item, place, lines))
     if (
@@ -40,11 +40,32 @@ def by_beside(path: str, text: FileText, lines: Lines, beside: Beside) -> Findin
         or not all(_disagrees(text, *one) for one in known)
     ):
         return None
-    if beside.among and any(_agrees(text, i, p, beside.among) for i, ps in known for p in ps):
+    if beside.among and any(
+        _agrees(text, i, p, beside.among, beside) for i, ps in known for p in ps
+    ):
         return None
-    if any(_heads(text, place, lines) for _, places in known for place in places):
+    if not beside.verbatim and any(
+        _heads(text, place, lines) for _, places in known for place in places
+    ):
         return None
     return _elsewhere(path, text, lines, known)
+
+
+def begins_elsewhere(path: str, text: FileText, lines: Lines, beside: Beside) -> Finding | None:
+    """Say where the one name beside a line is defined, when the text says: on that line."""
+    item = beside.items[0]
+    if len(beside.items) > 1 or not beside.sure or lines.first != lines.last:
+        return None
+    last = item.rpartition(".")[2].rpartition("::")[2].removesuffix("()")
+    extents = text.defined(last) if _NAME.match(item) else ()
+    near = any(abs(e.first - lines.first) < 2 or _above_near(text, lines, e) for e in extents)
+    if not extents or near or lines.first in text.word(last):
+        return None
+    return _elsewhere(path, text, lines, [(item, list(extents))])
+
+
+def _above_near(text: FileText, lines: Lines, extent: Lines) -> bool:
+    return 0 < extent.first - lines.first < 6 and _above(text, lines, extent)
 
 
 def _agreement(text: FileText, item: str, place: Lines, lines: Lines) -> Note:
@@ -108,15 +129,21 @@ def _short(text: FileText, item: str) -> list[Lines]:
     return [Lines(n, n) for n, line in enumerate(text.lines, 1) if pattern.search(line)]
 
 
-def _agrees(text: FileText, item: str, place: Lines, lines: Lines) -> bool:
+def _agrees(text: FileText, item: str, place: Lines, lines: Lines, beside: Beside) -> bool:
     """Whether the item stands on the lines, or they are inside of what it defines or quotes."""
     if place.first <= lines.first and lines.last <= place.last:
-        return True
+        return not (beside.verbatim and _is_inside(item, place, lines))
     if lines.first <= place.first and place.last <= lines.last:
         return True
     if _NAME.match(item) and place.last > place.first:
         return lines.first <= place.first <= lines.last and _above(text, lines, place)
     return bool(place.overlap(lines)) and place.last - place.first < 3
+
+
+def _is_inside(item: str, place: Lines, lines: Lines) -> bool:
+    """Whether one line is cited inside of what a name defines: its name is not there."""
+    one = lines.first == lines.last and place.first < lines.first
+    return one and _NAME.match(item) is not None
 
 
 def _above(text: FileText, lines: Lines, place: Lines) -> bool:

@@ -273,6 +273,10 @@ class Judge:
         lines = place or Lines(1, text.size)
         if place is not None:
             title = text.lines[place.first - 1]
+            other = _other_title(text, place, evidence.piece)
+            if other is not None:
+                return _with(base, verdict="off", candidates=(other,), reason=Note(
+                    "cite.reason.section-elsewhere", {"lines": str(other.lines)}))  # fmt: skip
             shown = re.sub(r"\A[\d.]+\W*", "", base.citation.target.section or "")
             told = norm(re.sub(r"\A[#\W\d]+", "", title))
             if (shown and norm(shown) in norm(title)) or (
@@ -415,6 +419,28 @@ def _tokens(text: str) -> set[str]:
              for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", part)}  # fmt: skip
     wide = re.findall(r"[\u4e00-\u9fff]+", text)
     return words | {run[i : i + 2] for run in wide for i in range(max(len(run) - 1, 1))}
+
+
+_IN_QUOTES = re.compile(r"「([^」]+)」|『([^』]+)』|“([^”]+)”|\"([^\"\n]+)\"|《([^》]+)》")
+
+
+def _other_title(text: FileText, place: Lines, clause: str) -> Candidate | None:
+    """Find the section whose title is quoted where another one is cited."""
+
+    def bare(title: str) -> str:
+        return norm(re.sub(r"\A(?:[#\W\d]+|[一二三四五六七八九十]+[、.])", "", title))
+
+    own = bare(text.lines[place.first - 1])
+    for match in _IN_QUOTES.finditer(clause):
+        told = bare(next(group for group in match.groups() if group))
+        if len(told) < 4 or told in own or own in told:
+            return None
+        there = [(line, title) for line, _, title in text.headings if bare(title) == told]
+        if len(there) == 1 and not place.first <= there[0][0] <= place.last:
+            line, title = there[0]
+            return Candidate(path=text.path, lines=Lines(line, line),
+                             why=Note("cite.why.heading", {"title": title}))  # fmt: skip
+    return None
 
 
 def _share(name: set[str], words: set[str]) -> float:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from srcmap.cite.ahead import BARE
 from srcmap.cite.compare import norm, without_comment
 from srcmap.cite.concepts import CJK
 from srcmap.cite.placing import Placing
@@ -43,6 +44,8 @@ class Quoting:
     def quotes(self, citation: Citation, spot: Spot) -> Iterator[Quote]:
         """Yield quoted code, then what the sentence quotes, then prose."""
         yield from self._code_quotes(citation)
+        if citation.rule == "comment":
+            return
         yield from self._inline(spot.before[0], citation.at[0], citation, near=True)
         near = not telling(self._text[slice(*spot.before)])
         yield from self._inline(*spot.after, citation, near=near)
@@ -75,9 +78,25 @@ class Quoting:
                 break
             above.insert(0, without_comment(line))
             at = begin - 1
-        whole = [*above, code]
+        whole = [*above, code] if code else self._commented(citation, last)
         shown = tuple(line for line in whole if line.strip())
-        return [Quote(shown, near=True, own=True)] if code else []
+        return [Quote(shown, near=True, own=True)] if shown else []
+
+    def _commented(self, citation: Citation, at: int) -> list[str]:
+        """List the code below a comment that has its own line, up to a gap or the next such one."""
+        region = self._page.region_at(citation.at[0])
+        fence = next((b for b in self._page.blocks if b.first <= at <= b.last), None)
+        stop = fence.last if fence and fence.kind == "fence" else len(self._text)
+        marked = region is not None and region.kind == "comment"
+        found: list[str] = []
+        for line in self._text[at + 1 : stop].split("\n") if marked else ():
+            code = without_comment(" " + line).strip()
+            placed = not code and re.search(r"(?:[Ll]ines?|第)\s?\d+", line)
+            if not line.strip() or placed or len(found) == 60:
+                break
+            if code:
+                found.append(without_comment(line))
+        return found
 
     def _below(self, citation: Citation) -> tuple[list[str], bool]:
         """The code below a citation, and whether a colon announces it."""
@@ -152,7 +171,7 @@ class Quoting:
         for match in _LATIN_RUN.finditer(self._text, low, citation.at[0]):
             for part in re.split(r"(?<=[.!?])\s+", match[0]):
                 for text in dict.fromkeys((part, *part.split("\n"))):
-                    if len(norm(text)) >= 30:
+                    if len(norm(text)) >= 30 and not BARE.fullmatch(text.strip()):
                         yield Quote((text,), near=False, prose=True)
 
     def _code_before(self, at: int, low: int) -> int:

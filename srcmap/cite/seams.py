@@ -13,6 +13,8 @@ END = re.compile(
 )
 CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 """A reference at the end of its line: what follows is about something else."""
+CLOSES = re.compile(r"[`*)）\]]*(?:\.\s|。)")
+"""A reference that ends its sentence."""
 COMMA = re.compile(r"[,，、;；]\s*(?:and\s+|而\s?|then\s+)?(?:第|[Ll]ines?\s|行\s?)?[\s`*\\]*\Z")
 LISTED = re.compile(r"[`*]*\s*(?:[:：]|–|—|->|→)\s*\S")
 PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n")

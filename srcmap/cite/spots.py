@@ -8,10 +8,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from srcmap.cite.cells import cells_of
 from srcmap.cite.glue import TOGETHER
 from srcmap.cite.labels import first_cell, heading, of_include
 from srcmap.cite.seams import (
     CLOSED,
+    CLOSES,
     COMMA,
     END,
     GOES_ON,
@@ -59,7 +61,11 @@ class Spots:
         self.places = sorted(c.at for c in citations)
         self.starts = [start for start, _ in self.places]
         self._beginning: dict[tuple[int, int], bool] = {}
-        self._ends = sorted(end for _, end in self.places)
+        self.cells = cells_of(page, self.places)
+        """The code cell of a citation's row."""
+        self._ends = sorted(
+            [*(end for _, end in self.places), *(self._line_end(c[1]) for c in self.cells.values())]
+        )
         self._labels = self._labelled()
         self._targets = {label: target for target, label in self._labels.items()}
         self.lines_at = {c.at: c.target.lines for c in citations if c.target.lines}
@@ -150,7 +156,7 @@ class Spots:
         rest = self.text[end : min(self.edge_after(end), end + 80)]
         if "\n" in gap and LISTED.match(rest):
             return not re.search(r"\w", gap)
-        piece = PIECE.search(rest, 1)
+        piece = PIECE.search(rest, 0 if CLOSES.match(rest) else 1)
         return COMMA.search(gap) is not None and speaks(rest[: piece.start() if piece else None])
 
     def _opens(self, citation: Citation) -> bool:
@@ -199,6 +205,10 @@ class Spots:
 
     def _lined_before(self, at: int) -> int:
         return max((e for _, e in self._lined if e <= at), default=0)
+
+    def _line_end(self, at: int) -> int:
+        """Give the end of the cell that ends at an offset."""
+        return self.line_of(at)[1]
 
     def line_of(self, at: int) -> tuple[int, int]:
         first = self.text.rfind("\n", 0, at) + 1

@@ -80,6 +80,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "cu-seqlens": (
         "sequence boundaries", "sample bounds", "bounds of the sample", "per-sample bounds",
         "start and length of the sample", "lengths from the prefix sums", "序列边界的读取",
+        "start and end of a sample", "start and end of each sample",
         "样本起止", "样本的起止", "序列的起止", "起止位置", "序列起点与长度", "sequence offsets",
         "sample boundaries", "start and end of the sample", "sequence starts and ends",
         "start and end of each sequence", "序列边界", "样本边界", "起止下标", "序列起止下标",
@@ -98,7 +99,9 @@ ALSO: dict[str, tuple[str, ...]] = {
         "split 的 key 区间", "split 区间", "split 的区间", "split 的 key 范围", "split 的键区间",
         "每个 split 的 key 范围", "split 读取的区间", "split 的范围", "切分区间", "分片区间",
         "切分范围", "分片范围", "split 的切分", "per-split range", "keys per split", "split slice",
-        "slice of the split", "split boundaries",
+        "slice of the split", "split boundaries", "keys that one split reads",
+        "keys that a split reads", "keys that each split reads", "keys read by one split",
+        "keys each split reads", "一个 split 读的 key", "每个 split 读的 key", "split 读取的 key",
     ),
     "tmem-alloc": (
         "TMEM allocation", "allocation of tensor memory", "allocation of TMEM", "分配 TMEM",
@@ -501,6 +504,28 @@ SHORT: dict[str, tuple[str, ...]] = {
     "check-inf": ("NaN guard",),
 }  # fmt: skip
 """A word of two concepts must be elsewhere for both before it disagrees."""
+
+HANDED_IN: dict[str, tuple[str, ...]] = {
+    "block-table-param": ("block table", "page table", "块表", "页表", "block_table"),
+    "block-indices-param": ("block indices", "sparse indices", "块索引", "稀疏索引"),
+    "block-mask-param": ("block mask", "块掩码"),
+    "workspace-param": ("workspace", "workspaces", "工作区"),
+}
+"""What a kernel is given: the names of the tensors whose parameter lines these concepts are."""
+_AS_PARAMETER = (
+    "{} as an input", "{} as input", "{} as a parameter", "{} as an argument",
+    "{} in the signature",
+    "{} among the parameters", "{} is an input", "{} is a parameter", "{} is handed in",
+    "parameter for the {}", "signature has the {}", "{}作为输入", "{}作为参数", "{}是输入",
+    "{}是参数",
+    "{}写在签名里", "签名里的{}", "签名中的{}", "参数里的{}", "参数列表里的{}", "{}形参",
+    "{}这个参数",
+)  # fmt: skip
+
+
+def handed_in(concept: str) -> list[str]:
+    """Give the ways to say that something is a parameter of the kernel."""
+    return [way.format(name) for name in HANDED_IN.get(concept, ()) for way in _AS_PARAMETER]
 
 
 def spelled(name: str) -> set[str]:

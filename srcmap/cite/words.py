@@ -19,7 +19,7 @@ NAME = re.compile(
 PROSE_NAME = re.compile(
     r"(?<![A-Za-z0-9_])(?:[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|::)[A-Za-z_][A-Za-z0-9_]*)+(?:\(\))?"
     r"|[A-Za-z0-9]*_[A-Za-z0-9_]*(?:\(\))?|[A-Za-z][A-Za-z0-9]*\(\)|[a-z]+[A-Z][A-Za-z0-9_]*"
-    r"|[A-Z][a-z]+[A-Z][A-Za-z0-9_]*)|(?<![\w.])\d+e\d+|\d+\.\d{4,}"
+    r"|[A-Z][a-z]+[A-Z][A-Za-z0-9_]*|[A-Z]{1,2}[A-Z][a-z]{3,}[A-Za-z0-9_]*)|(?<![\w.])\d+e\d+|\d+\.\d{4,}"
 )
 _SAYS_NOTHING = re.compile(
     r"\b(?:[Ll]ines?|[Ii]n|[Aa]t|[Oo]n|[Ss]ee|[Ff]rom|of|the|same file)\b|[\W_]|见|同文件"
