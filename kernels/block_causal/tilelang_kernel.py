@@ -29,6 +29,8 @@ LOWEST = -(2.0**100)
 has differences of 0 and -inf, and no -inf - -inf, which is NaN. A power of two, so that its product
 with the scale is exact: a fused multiply-add leaves what the other product was rounded by, and of
 3e38 that is far too much for an exponential."""
+MOST = 2.0**20
+"""The product of a larger scale and `LOWEST` would not be finite."""
 DEFAULT = launch.Tiling(128, 128, 2, 8)
 """The tiling for devices that the table does not know. Tiles as high as blocks are wide visit the
 fewest keys along the diagonals; three warp groups would visit an eighth more."""
@@ -357,6 +359,8 @@ def _launched(
     """Run the kernel on packed tensors: q, k, v, cu_seqlens, max_seqlen."""
     if dllm_block < 1:
         raise ValueError(f"dllm_block is {dllm_block}: a block has a token")
+    if scale is not None and not 0 < scale < MOST:
+        raise ValueError(f"scale is {scale}: the kernel takes one above 0 and below {MOST:g}")
     if tiling is None:
         device = launch.device_name(given[0].device.index)
         tiling = launch.tuned("block_causal", device, DEFAULT, dim=sizes.dim)

@@ -154,6 +154,9 @@ def test_wrong_numbers_are_named() -> None:
 
     with pytest.raises(ValueError, match="dllm_block is 0"):
         attention_varlen(*packed(), dllm_block=0)
+    for scale in (0.0, -0.1, 1e9):
+        with pytest.raises(ValueError, match="scale is "):
+            attention_varlen(*packed(), dllm_block=2, scale=scale)
     with pytest.raises(ValueError, match="max_seqlen is 1"):
         attention_varlen(*packed(), dllm_block=2, max_seqlen=1)
     with pytest.raises(ValueError, match="q has 5 tokens, and they have to be two halves"):
