@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernels.mha.reference import attention as reference
 from tests.kernels.gpu.world import UNIT, compare, wide
 
 if TYPE_CHECKING:
@@ -44,6 +45,21 @@ def by_pytorch(given: tuple[Any, ...], causal: bool) -> tuple[Any, ...]:
         *leaves, attn_mask=mask, enable_gqa=q.shape[1] != k.shape[1]
     )
     return tuple(torch.autograd.grad(out, leaves, do))
+
+
+def check_forward(label: str, given: tuple[Any, ...], out: Any, causal: bool, dtype: str) -> None:
+    """Compare an output in BHSD with float64; the budget is the error of PyTorch in the type."""
+    import torch
+
+    q, k, v, _ = given
+    many = [x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v)]
+    exact = reference(*map(wide, (q, *many)), causal=causal)
+    seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
+    mask = seen.tril(k.shape[2] - q.shape[2]) if causal else None
+    theirs = torch.nn.functional.scaled_dot_product_attention(q, *many, attn_mask=mask)
+    error = float(np.abs(wide(theirs) - exact).max())
+    assert np.isfinite(error)
+    compare(f"{label} out", out, exact, error, dtype)
 
 
 def largest(got: tuple[Any, ...], exact: tuple[Any, ...]) -> tuple[float, ...]:

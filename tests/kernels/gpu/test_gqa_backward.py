@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernels.gqa.backward_reference import gradients
-from tests.kernels.gpu.gradients import by_pytorch, check, largest, poison
+from tests.kernels.gpu.gradients import by_pytorch, check, check_forward, largest, poison
 from tests.kernels.gpu.world import UNIT, Call, swapped, tensors, upstream, why_not, wide
 
 pytestmark = [
@@ -144,6 +144,8 @@ def test_gradients(name: str, tiling: str, causal: bool, monkeypatch: pytest.Mon
     got = bshd(got)
     label = f"gqa {name} {tiling} causal={causal} {call}"
     check(label, got, exact, theirs, call.dtype)
+    (out,) = swapped(out)
+    check_forward(label, tensors_given, out, causal, call.dtype)
     factor = UNIT[call.dtype] / UNIT["float16"]
     off = [a + b / factor for a, b in zip(theirs, largest(pytorch, exact), strict=True)]
     check(f"{label} against PyTorch", got, tuple(map(wide, pytorch)), tuple(off), call.dtype)

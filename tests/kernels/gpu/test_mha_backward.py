@@ -10,7 +10,7 @@ import pytest
 
 from kernels.mha.backward_reference import gradients
 from kernels.mha.reference import attention as reference
-from tests.kernels.gpu.gradients import by_pytorch, check, largest, poison
+from tests.kernels.gpu.gradients import by_pytorch, check, check_forward, largest, poison
 from tests.kernels.gpu.world import UNIT, Call, compare, swapped, tensors, upstream, why_not, wide
 
 pytestmark = [
@@ -96,6 +96,7 @@ def test_gradients(name: str, tiling: str, causal: bool, monkeypatch: pytest.Mon
     got = backward(q, k, v, out, lse, do, causal=causal, tiling=Backward(**TILINGS[tiling]))
     label = f"mha {name} {tiling} causal={causal} {call}"
     check(label, got, exact, theirs, call.dtype)
+    check_forward(label, tensors_given, out, causal, call.dtype)
     factor = UNIT[call.dtype] / UNIT["float16"]
     off = [a + b / factor for a, b in zip(theirs, largest(pytorch, exact), strict=True)]
     check(f"{label} against PyTorch", got, tuple(map(wide, pytorch)), tuple(off), call.dtype)
