@@ -7,11 +7,12 @@ the code is a cell of the citation's row, also when each cell has its own line.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.compare import norm
 from srcmap.cite.glue import GLUE
-from srcmap.cite.placing import AWAY_AFTER
+from srcmap.cite.placing import AWAY_AFTER, Placing
 from srcmap.cite.words import is_path
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ def _any(words: str) -> str:
 
 
 _LEAD = re.compile(
-    rf"(?:[\s`*)）\]}}(（:：,，–—~→⇒=>-]|{_SAME}|(?:{_any(_WORDS)})(?![A-Za-z0-9_])"
+    rf"(?:[\s&`*)）\]}}(（:：,，–—~→⇒=>-]|{_SAME}|(?:{_any(_WORDS)})(?![A-Za-z0-9_])"
     rf"|{_any(_WIDE_WORDS)}){{0,30}}"
 )
 """From a citation to code that is its own."""
 _ITEM = re.compile(r"\n[ \t>]*(?:[-*+|]|\d+[.)、])[ \t]|\n[ \t]*\r?\n|```")
-_SAYS = re.compile(r"[:：(（–—→⇒=>-]|\w")
+_SAYS = re.compile(r"[ \t]{3}|[\t&:：(（–—→⇒=>-]|\w")
 """Anything that connects: a comma alone does not."""
 _LABEL = re.compile(
     r"[`*)）\]]*[ \t]*(?:-|–|—|→|=>|[:：])[ \t]*[^\n:：`|。；;]{1,60}[:：][ \t]*(?=\S)"
@@ -85,6 +86,7 @@ class Ahead:
 
     def __init__(self, spots: Spots) -> None:
         self._spots, self._text = spots, spots.text
+        self._placing = Placing(spots)
 
     def of(self, citation: Citation, end: int) -> Code | None:
         """Give the code that follows a citation, or several that end together."""
@@ -96,7 +98,7 @@ class Ahead:
         if lead is None or _ITEM.search(lead[0]):
             return None
         code = self._code(end, lead.end(), edge)
-        if code is None or self._claimed(code.at[1], edge):
+        if code is None or self._is_other(end, code) or self._claimed(code.at[1], edge):
             return None
         sure = sure and _SAYS.search(lead[0]) is not None
         return code._replace(sure=sure and code.sure)
@@ -109,7 +111,12 @@ class Ahead:
         lead = _LABEL.match(self._text, end, edge)
         code = self._code(end, lead.end(), edge) if lead else None
         ends = code and not re.search(r"\w", self._text[code.at[1] : stop])
-        return code if code and ends else None
+        return code if code and ends and not self._is_other(end, code) else None
+
+    def _is_other(self, end: int, code: Code) -> bool:
+        index = bisect_right(self._spots.starts, end - 1) - 1
+        gap = self._text[end : code.at[0]]
+        return self._placing.is_other(self._spots.places[max(index, 0)], gap)
 
     def _code(self, end: int, begin: int, edge: int) -> Code | None:
         """Read a code span, or bare code, that begins at an offset."""
@@ -135,7 +142,7 @@ class Ahead:
         if _ITEM.search(between):
             return False
         led = between.strip("` *").startswith((",", "，", "\n"))
-        index = self._spots.starts.index(edge)
+        index = bisect_left(self._spots.starts, edge)
         return not (led and self._following(self._spots.places[index][1], sure=True))
 
 

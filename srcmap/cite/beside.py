@@ -165,7 +165,7 @@ class Besides:
         at = group[-1][1]
         edge = self._spots.edge_after(at)
         lead = BEHIND.match(self._text, at, edge)
-        if lead is None:
+        if lead is None or self._placing.is_other(group[0], lead[0]):
             return None
         items, last = self._code_ahead(lead.end(), at, edge)
         if items:

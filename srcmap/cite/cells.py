@@ -29,6 +29,11 @@ _WORDS = re.compile(
     re.IGNORECASE,
 )
 """The head of a column that shows what stands on the lines, word by word."""
+_OURS = re.compile(
+    r"\b(?:ours?|we|replac\w+|instead|suggest\w*|propos\w+|fix|port(?:ed)?)\b"
+    r"|我们|本项目|改成|改为|改后|替换|换成|建议|移植",
+    re.IGNORECASE,
+)
 _DASHES = re.compile(r"[\s|:+-]*\Z")
 
 
@@ -42,13 +47,23 @@ class _Line(NamedTuple):
     cited: tuple[Span, ...]
 
 
-def cells_of(page: Page, places: Sequence[Span]) -> dict[Span, Span]:
-    """For the only citation of a row the only cell of its row that is code."""
+def cells_of(page: Page, places: Sequence[Span]) -> tuple[dict[Span, Span], list[Span]]:
+    """For the only citation of a row the only cell of its row that is code; and cells of others.
+
+    What stands in a column such as "ours" or "replace with" is not the code of the cited place.
+    """
     found: dict[Span, Span] = {}
-    for head, row in (*_markdown(page), *_listed(page.text)):
+    others: list[Span] = []
+    for top_row, whole in (*_markdown(page), *_listed(page.text)):
+        head, row = top_row, whole
+        if len(head) == len(whole):
+            apart = [_OURS.search(page.text[slice(*top)]) is not None for top in head]
+            others += [one for one, away in zip(whole, apart, strict=True) if away]
+            row = [one for one, away in zip(whole, apart, strict=True) if not away]
+            head = [top for top, away in zip(head, apart, strict=True) if not away]
         _take(found, page.text, head, row, places)
     found.update(_broken(page, places))
-    return found
+    return found, sorted(others)
 
 
 def _take(

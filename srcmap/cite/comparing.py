@@ -14,7 +14,7 @@ from srcmap.cite.findings import (
     is_exact,
     is_sure,
 )
-from srcmap.cite.items import begins_elsewhere, by_beside
+from srcmap.cite.items import begins_elsewhere, by_beside, set_elsewhere
 from srcmap.cite.nouns import Candidate
 from srcmap.model import Lines, Note
 
@@ -41,8 +41,10 @@ class Comparing:
     ) -> Finding | None:
         """Ask the evidence in order: what stands beside, a named concept, quoted text, names."""
         beside = by_beside(path, text, lines, evidence.beside) if evidence.beside else None
-        if evidence.edge == "first" and evidence.beside:
+        if evidence.edge == "first" and evidence.beside and not evidence.is_frame:
             beside = begins_elsewhere(path, text, lines, evidence.beside) or beside
+        if evidence.defines and evidence.beside and not evidence.is_frame:
+            beside = set_elsewhere(path, text, lines, evidence.beside) or beside
         if beside is not None and beside.agrees and beside.reason.key != "cite.reason.name":
             return beside
         concept = self.by_concept(tree, path, text, lines, evidence.concepts, evidence.edge)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 CJK = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f"
 
 
+_LONG = 7
+"""So many first characters of a name are looked up; three where it is shorter."""
+
+
 class Named(NamedTuple):
     """A concept that a text names: where, half open, and whether the name is a common word."""
 
@@ -38,7 +42,7 @@ class Concepts:
             self._add(concept, short, short=True)
         self._by_head: dict[str, list[str]] = {}
         for name in self._ids:
-            self._by_head.setdefault(name[:3], []).append(name)
+            self._by_head.setdefault(name[: _LONG if len(name) >= _LONG else 3], []).append(name)
         self._short_heads = {head for head in self._by_head if len(head) < 3}
         exact = [re.escape(concept) for concept in names if "-" in concept]
         self._exact = re.compile(rf"(?<![\w-])(?:{'|'.join(exact)})(?![\w-])" if exact else r"(?!)")
@@ -52,8 +56,9 @@ class Concepts:
     def mentions(self, text: str) -> list[Named]:
         """List the concepts that a text names, in order; a longer name wins."""
         folded = _folded(text)
-        heads = {folded[at : at + 3] for at in range(len(folded) - 2)} & self._by_head.keys()
-        heads |= self._short_heads
+        heads = {folded[at : at + 3] for at in range(len(folded) - 2)}
+        heads |= {folded[at : at + _LONG] for at in range(len(folded) - _LONG + 1)}
+        heads = (heads & self._by_head.keys()) | self._short_heads
         names = [name for head in heads for name in self._by_head[head] if name in folded]
         hits = [
             (at, at + len(name), name)

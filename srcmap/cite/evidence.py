@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from srcmap.cite.beside import Besides
 from srcmap.cite.naming import Naming
+from srcmap.cite.placing import FRAME_AFTER, FRAME_BEFORE
 from srcmap.cite.quoting import Quoting
 from srcmap.cite.spots import Spots
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from srcmap.cite.beside import Beside
     from srcmap.cite.concepts import Concepts
-    from srcmap.cite.nouns import Citation
+    from srcmap.cite.nouns import Citation, Span
     from srcmap.cite.page import Page
     from srcmap.cite.quoting import Quote
     from srcmap.cite.spots import Spot
@@ -30,6 +31,12 @@ _EDGES = re.compile(
     r"|declares|definition)\b|开始于|始于|起于|从|起点|入口|定义在|定义于|定义了|声明了|声明在)"
     r"|(?P<last>\b(?:ends?|closes?)\b|结束于|止于|终点)"
 )
+
+
+_INNER = re.compile(
+    r"\b(?:kernel|loop|block|body|branch|grid|call|loads?)\b|内核|循环|分支|函数体|主体|调用|网格"
+)
+_DEFINED = re.compile(r"\b(?:defined|defines|definition)\b|定义[在于了]|的定义")
 
 
 class Reading:
@@ -49,6 +56,14 @@ class Reading:
     def clause(self, spot: Spot) -> str:
         """Give the text of a clause, without the citation."""
         return f"{self._text[slice(*spot.before)]} {self._text[slice(*spot.after)]}"
+
+    def is_frame(self, named: Span, cited: Span) -> bool:
+        """Whether something named is said to hold what a citation gives the place of."""
+        head = self._text[max(named[0] - 28, 0) : named[0]]
+        gap = self._text[named[1] : cited[0]] if named[1] <= cited[0] else ""
+        head = re.sub(r"(?:definition|declaration) of (?:the )?[`*]*\Z", "", head)
+        framed = FRAME_BEFORE.search(head) or FRAME_AFTER.match(self._text, named[1])
+        return bool(framed) or _INNER.search(gap) is not None
 
     def piece(self, spot: Spot) -> str:
         """Give the part of a clause between two commas, without the citation."""
@@ -88,6 +103,11 @@ class Evidence:
     def beside(self) -> Beside | None:
         """What stands right beside it."""
         return self._reading.besides.of(self._citation, self._spot)
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether what stands beside is what something else of the clause is a part of."""
+        return self.beside is not None and self._reading.is_frame(self.beside.at, self._citation.at)
 
     @property
     def concept_is_apart(self) -> bool:
@@ -131,6 +151,11 @@ class Evidence:
     def clause(self) -> str:
         """The text of its clause."""
         return self._reading.clause(self._spot)
+
+    @cached_property
+    def defines(self) -> bool:
+        """Whether its clause says that something is defined there."""
+        return _DEFINED.search(self.clause) is not None
 
     @cached_property
     def piece(self) -> str:

@@ -64,6 +64,21 @@ def begins_elsewhere(path: str, text: FileText, lines: Lines, beside: Beside) ->
     return _elsewhere(path, text, lines, [(item, list(extents))])
 
 
+def set_elsewhere(path: str, text: FileText, lines: Lines, beside: Beside) -> Finding | None:
+    """Say where the one variable beside a line is set, when the text says: on that line."""
+    item = beside.items[0]
+    if len(beside.items) > 1 or not beside.sure or lines.first != lines.last:
+        return None
+    if _NAME.match(item) is None or "." in item or "(" in item or text.defined(item):
+        return None
+    sets = _sets(item)
+    there = [n for n in text.word(item) if sets.match(text.lines[n - 1])]
+    here = re.search(rf"(?<!\w){item}\s*[:=](?!=)", text.lines[lines.first - 1])
+    if len(there) != 1 or there[0] == lines.first or here or not is_telling(item):
+        return None
+    return _elsewhere(path, text, lines, [(item, [Lines(there[0], there[0])])])
+
+
 def _above_near(text: FileText, lines: Lines, extent: Lines) -> bool:
     return 0 < extent.first - lines.first < 6 and _above(text, lines, extent)
 

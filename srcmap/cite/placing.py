@@ -35,6 +35,15 @@ FRAME_BEFORE = re.compile(
 )
 FRAME_AFTER = re.compile(r"[`*]*\s?的?\s?(?:里|中|内|时|所|使用|需要|用到|依赖|读取的|之间)")
 """What something named is a part or a purpose of."""
+OTHER = re.compile(
+    r"\b(?:ours?|replac\w+|instead|formerly|previously|used\sto|once|suggest\w*|propos\w+|should"
+    r"|could|must|would|becomes?|rather|followed|next|before|after|later|port(?:ed)?|counterpart"
+    r"|equivalent|chang\w+|rewrit\w+)\b"
+    r"|我们|本项目|建议|应为|应当|应该|改成|改为|改写成|替换|换成|从前|以前|原来|原本|曾"
+    r"|下一|上一|之后|之前|随后|然后|后面|前面|相当于|等价|移植|类似",
+    re.IGNORECASE,
+)
+"""What makes code near a citation the code of another place, or of another time."""
 _DENIED = re.compile(
     r"不|没有|无关|未|非|并非|\b(?:not|never|no|without|nothing|neither|nor|cannot|another)\b|n['’]t\b"
 )
@@ -45,11 +54,15 @@ _APART = re.compile(
 )
 _LOCATOR = re.compile(
     r"(?:[(（【:：—–|>→]|[,，;；]\s(?:it\s)?(?:is|are)|code is|代码是"
-    r"|\b(?:at|in|on|see|lines?|here|under|via)|\bt?here,|\bof(?=\s+[`*]*\Z)"
+    r"|\b(?:at|in|on|see|lines?|here|under|via)|\bt?here,|\bof(?=\s+[`*]*\Z)|(?<!same )(?<!such )\bas(?=\s+[`*]*\Z)"
     r"|同一?文件|该文件|[Ss]ame file[,:]?|见|在|位于|于|处|源码|出处|来源|第|从|自|对应|参考|分别)"
     r"[\s`*“\"'(（\[{\\]*(?:\\?\w+\{)?(?::\w+:)?[`*]*\Z"
 )
 """What introduces a place at the end of the text before it."""
+_BELOW = re.compile(
+    r"(?:\b(?:where|whereas|compared?|next to)\s+|[与和同跟比]\s?)[`*\[]*\Z", re.IGNORECASE
+)
+"""What a citation is held against stands behind these."""
 _COMMA_LED = re.compile(r"[,，]\s*[\s`*\\{]*(?:\\\w+\{)?(?::\w+:)?[`*]*\Z")
 _ENDS = re.compile(r"[`*]*\s?(?:\Z|[。，；,.;\n（(|)）])")
 _BRACKET = re.compile(r"[\s`*]*[(（][\s`*]*")
@@ -106,8 +119,16 @@ class Placing:
         if last <= cited[0]:
             return self.before(first, last, *cited) != ""
         gap = self._text[cited[1] : first]
+        if self.is_other(cited, gap):
+            return False
         shown = BEHIND.match(gap) or gap.rstrip(" \n`*").endswith((":", "："))
         return bool(shown) and len(gap) < 120 and not _DENIED.search(gap)
+
+    def is_other(self, cited: tuple[int, int], gap: str) -> bool:
+        """Say whether code behind a citation, over a gap, is said to be other code than its."""
+        head = self._text[max(cited[0] - 28, 0) : cited[0]]
+        away = AWAY_BEFORE.search(head) or _BELOW.search(head)
+        return away is not None or OTHER.search(gap) is not None
 
     def _goes_on(self, end: int) -> bool:
         """Whether the clause goes on behind a citation: it is what the clause speaks of."""

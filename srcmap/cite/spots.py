@@ -61,7 +61,7 @@ class Spots:
         self.places = sorted(c.at for c in citations)
         self.starts = [start for start, _ in self.places]
         self._beginning: dict[tuple[int, int], bool] = {}
-        self.cells = cells_of(page, self.places)
+        self.cells, self._others = cells_of(page, self.places)
         """The code cell of a citation's row."""
         self._ends = sorted(
             [*(end for _, end in self.places), *(self._line_end(c[1]) for c in self.cells.values())]
@@ -277,11 +277,16 @@ class Spots:
         """List the code spans that begin between two offsets, without their marks."""
         found = []
         for region in self.page.regions_in(first, last):
-            if region.kind == "code":
+            if region.kind == "code" and not self._is_other(region.first):
                 body = self.text[region.first : region.last]
                 body = re.sub(r"\A\\\w+\*?[{|!+]|[}|!+]\Z", "", body).strip("` \n")
                 found.append((region.first, region.last, body))
         return found
+
+    def _is_other(self, at: int) -> bool:
+        """Whether a cell shows other code than that of the citation of its row."""
+        index = bisect_right(self._others, (at, len(self.text))) - 1
+        return index >= 0 and at < self._others[index][1]
 
     def without_places(self, first: int, last: int) -> str:
         parts, at = [], first
