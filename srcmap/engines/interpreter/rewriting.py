@@ -243,7 +243,7 @@ class _Rewriter(ast.NodeTransformer):
                 index = _call("only", index)
             body.append(ast.Assign([target], index))
         mode = self._mode(node, item)
-        self.splits = mode == "split"
+        self.splits = mode == "split" and self._on_npu(item.context_expr)
         self.multiplied = dict(self._multiplied(node)) if self.splits else {}
         body += self._block(node.body)
         self.splits = False
@@ -261,6 +261,10 @@ class _Rewriter(ast.NodeTransformer):
             return "scopes"
         target = item.optional_vars
         return "split" if isinstance(target, ast.Tuple) and len(target.elts) > 1 else "whole"
+
+    def _on_npu(self, call: ast.expr) -> bool:
+        named = call.keywords if isinstance(call, ast.Call) else []
+        return any(k.arg == "is_npu" and ast.unparse(k.value) == "True" for k in named)
 
     def _multiplied(self, node: ast.With) -> Iterator[tuple[str, str]]:
         """Names of what products read and write: the compiler places memory by that."""
