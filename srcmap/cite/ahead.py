@@ -98,10 +98,17 @@ class Ahead:
         if lead is None or _ITEM.search(lead[0]):
             return None
         code = self._code(end, lead.end(), edge)
-        if code is None or self._is_other(end, code) or self._claimed(code.at[1], edge):
+        said = _SAYS.search(lead[0]) is not None
+        if code is None or self._is_other(end, code) or self._claimed(code.at[1], edge, said=said):
             return None
-        sure = sure and _SAYS.search(lead[0]) is not None
-        return code._replace(sure=sure and code.sure)
+        return code._replace(sure=sure and said and code.sure)
+
+    def owned(self, at: int) -> int:
+        """Give the end of the code that belongs to the citation before an offset; else 0."""
+        index = bisect_left(self._spots.starts, at) - 1
+        end = self._spots.places[index][1] if index >= 0 else 0
+        code = self._following(end, sure=True) if 0 < end <= at < end + 400 else None
+        return code.at[1] if code and code.sure and code.at[1] <= at else 0
 
     def _labelled(self, citation: Citation, end: int) -> Code | None:
         if not self._spots.begins(citation):
@@ -134,7 +141,7 @@ class Ahead:
             return None
         return code._replace(sure=_GONE.match(self._text, code.at[1]) is None)
 
-    def _claimed(self, last: int, edge: int) -> bool:
+    def _claimed(self, last: int, edge: int, *, said: bool) -> bool:
         """Whether the next citation gives the place of code that ends at an offset."""
         if edge >= len(self._text) or not GLUE.fullmatch(self._text, last, edge):
             return False
@@ -143,6 +150,8 @@ class Ahead:
             return False
         led = between.strip("` *").startswith((",", "，", "\n"))
         index = bisect_left(self._spots.starts, edge)
+        if said and re.match(r"[`*]*[,，、;；]", between):
+            return False
         return not (led and self._following(self._spots.places[index][1], sure=True))
 
 

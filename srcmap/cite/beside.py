@@ -86,6 +86,7 @@ class Besides:
             return Beside((body,), at=(first, last), verbatim=True)
         group, index = spot.group, spot.nth
         low = max(self._spots.edge_before(group[0][0]), spot.sentence[0], group[0][0] - 500)
+        low = max(low, self._ahead.owned(group[0][0]))
         found = self._code(low, group[0][0]) or self._bare(low, group[0][0], spot)
         if found and not self._spots.is_ahead(found.at[1], group[0][0], group[-1][1]):
             if not self._placing.before(*found.at, group[0][0], group[-1][1]):

@@ -54,7 +54,8 @@ _APART = re.compile(
 )
 _LOCATOR = re.compile(
     r"(?:[(（【:：—–|>→]|[,，;；]\s(?:it\s)?(?:is|are)|code is|代码是"
-    r"|\b(?:at|in|on|see|lines?|here|under|via)|\bt?here,|\bof(?=\s+[`*]*\Z)|(?<!same )(?<!such )\bas(?=\s+[`*]*\Z)"
+    r"|\b(?:at|in|on|see|lines?|here|under|via)|\bt?here,|\bof(?=\s+[`*]*\Z)"
+    r"|(?<!same )(?<!such )\bas(?=\s+[`*]*\Z)"
     r"|同一?文件|该文件|[Ss]ame file[,:]?|见|在|位于|于|处|源码|出处|来源|第|从|自|对应|参考|分别)"
     r"[\s`*“\"'(（\[{\\]*(?:\\?\w+\{)?(?::\w+:)?[`*]*\Z"
 )

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-from srcmap.cite.ahead import BARE
+from srcmap.cite.ahead import BARE, Ahead
 from srcmap.cite.compare import norm, without_comment
 from srcmap.cite.concepts import CJK
 from srcmap.cite.placing import Placing
@@ -39,14 +39,15 @@ class Quoting:
 
     def __init__(self, spots: Spots) -> None:
         self._spots, self._page, self._text = spots, spots.page, spots.text
-        self._placing = Placing(spots)
+        self._placing, self._ahead = Placing(spots), Ahead(spots)
 
     def quotes(self, citation: Citation, spot: Spot) -> Iterator[Quote]:
         """Yield quoted code, then what the sentence quotes, then prose."""
         yield from self._code_quotes(citation)
         if citation.rule == "comment":
             return
-        yield from self._inline(spot.before[0], citation.at[0], citation, near=True)
+        low = max(spot.before[0], self._ahead.owned(spot.before[1]))
+        yield from self._inline(low, citation.at[0], citation, near=True)
         near = not telling(self._text[slice(*spot.before)])
         yield from self._inline(*spot.after, citation, near=near)
         yield from self._prose(citation)
