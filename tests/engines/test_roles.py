@@ -82,3 +82,37 @@ with T.Kernel(1, threads=256) as bx:
     run(folder, kernel(body, ONE, "1"), np.ones(8, np.float32))
     counts = [f.count for f in options.findings.sorted() if f.kind == "load-out-of-range"]
     assert counts == [24]  # 12 in each warp group, and none of the attempt with one role
+
+
+def test_a_grid_with_several_indices_is_no_core(folder: Path) -> None:
+    """Only on Ascend does a second index stand for a Vector, and memory for a core."""
+    body = """
+with T.Kernel(1, 1, threads=256) as (bx, by):
+    tile = T.alloc_shared([8], 'float32')
+    full = T.alloc_barrier(128)
+    tx = T.get_thread_binding()
+    if tx < 128:
+        T.copy(A, tile)
+        T.mbarrier_arrive(full)
+    else:
+        T.mbarrier_wait_parity(full, 0)
+        T.copy(tile, B)
+"""
+    a = np.arange(8, dtype=np.float32)
+    assert np.array_equal(run(folder, kernel(body, ONE, "1"), a), a)
+    assert found() == []
+
+
+def test_infinities_are_no_warnings_in_any_role(folder: Path) -> None:
+    body = """
+with T.Kernel(1, threads=256) as bx:
+    own = T.alloc_fragment([8], 'float32')
+    tx = T.get_thread_binding()
+    if tx < 128:
+        T.copy(A, own)
+        for i in T.Parallel(8):
+            own[i] = own[i] - own[i]
+        T.copy(own, B)
+"""
+    source = kernel(body, ONE, "1")
+    assert np.isnan(run(folder, source, np.full(8, np.inf, np.float32))).all()

@@ -106,7 +106,8 @@ def _roles() -> list[Role]:
 
 def _enter(run: Run, role: Role, index: tuple[int, ...], body: Any, mode: str) -> None:
     run.role = role
-    body(index if mode == "whole" else (*index, role.vid))
+    with np.errstate(all="ignore"):  # each thread has its own
+        body(index if mode == "whole" else (*index, role.vid))
 
 
 def _shake_hands(run: Run) -> None:

@@ -431,7 +431,8 @@ def _run_split(run: Run, index: tuple[int, ...], parting: Parting, body: Any) ->
 
 def _in_role(run: Run, role: Role, index: tuple[int, ...], body: Any) -> None:
     run.role = role
-    body(index)
+    with np.errstate(all="ignore"):  # each thread has its own
+        body(index)
 
 
 def _check_left(run: Run, block: Block) -> None:
