@@ -150,9 +150,8 @@ def mla_decode_forward(
         T.copy(acc_s, p)
 
     @T.macro
-    def add_up(p, wide, rescale, row_sum, l):
+    def add_up(wide, rescale, row_sum, l):
         """Bring the denominator along: the sum of the weights as they are multiplied, rounded."""
-        T.copy(p, wide)
         # concept: row-sum
         T.reduce_sum(wide, row_sum, dim=1)
         # concept: denominator
@@ -285,6 +284,7 @@ def mla_decode_forward(
                     T.copy(P_shared, p_right)
                     T.copy(rescale_shared, rescale_right)
                     T.mbarrier_arrive(p_free)
+                    T.copy(p_right, wide)
                     # concept: acc-rescale
                     for i, j in T.Parallel(ROWS, part):
                         acc_middle[i, j] *= rescale_right[i]
@@ -307,7 +307,7 @@ def mla_decode_forward(
                         policy=T.GemmWarpPolicy.FullRow,
                     )
                     # end
-                    add_up(p_right, wide, rescale_right, row_sum, l_right)
+                    add_up(wide, rescale_right, row_sum, l_right)
                     # What is free earlier is there earlier.
                     T.wait_wgmma(1)
                     T.mbarrier_arrive(middle_free[t % STAGES])
@@ -350,6 +350,7 @@ def mla_decode_forward(
                 T.wait_wgmma(0)
                 weigh(start * BLOCK_N, acc_s, acc_left, p, m, m_prev, rescale)
                 for t in T.serial(1, blocks):  # concept: kv-loop
+                    hand_over(t - 1, p, rescale, P_shared, rescale_shared, p_ready, p_free)
                     # concept: pv-gemm
                     T.wgmma_gemm(
                         p,
@@ -358,7 +359,6 @@ def mla_decode_forward(
                         policy=T.GemmWarpPolicy.FullRow,
                     )
                     # end
-                    hand_over(t - 1, p, rescale, P_shared, rescale_shared, p_ready, p_free)
                     score(
                         t,
                         Q_left,
@@ -384,14 +384,14 @@ def mla_decode_forward(
                         T.mbarrier_arrive(p_ready)
                     weigh((start + t) * BLOCK_N, acc_s, acc_left, p, m, m_prev, rescale)
                 last = blocks - 1
+                hand_over(last, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                if lag > 0:
+                    T.mbarrier_arrive(p_ready)
                 # concept: pv-gemm
                 T.wgmma_gemm(
                     p, K_left[last % STAGES, :, :], acc_left, policy=T.GemmWarpPolicy.FullRow
                 )
                 # end
-                hand_over(last, p, rescale, P_shared, rescale_shared, p_ready, p_free)
-                if lag > 0:
-                    T.mbarrier_arrive(p_ready)
                 T.wait_wgmma(0)
                 T.mbarrier_wait_parity(l_ready, 0)
                 T.copy(l_shared, l)

@@ -468,6 +468,7 @@ def sparse_mla_forward(
                 T.mbarrier_wait_parity(blocks_ready, 0)
                 blocks = blocks_shared[0]
                 for t in T.serial(1, blocks):  # concept: kv-loop
+                    hand_over(t - 1, p, rescale, P_shared, rescale_shared, p_ready, p_free)
                     # concept: pv-gemm
                     T.wgmma_gemm(
                         p,
@@ -476,7 +477,6 @@ def sparse_mla_forward(
                         policy=T.GemmWarpPolicy.FullRow,
                     )
                     # end
-                    hand_over(t - 1, p, rescale, P_shared, rescale_shared, p_ready, p_free)
                     add_up(acc_s, rescale, row_sum, l)
                     score(
                         t,
@@ -504,14 +504,14 @@ def sparse_mla_forward(
                         T.mbarrier_arrive(p_ready)
                     weigh(acc_s, acc_left, p, m, m_prev, rescale)
                 last = blocks - 1
+                hand_over(last, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                if lag > 0:
+                    T.mbarrier_arrive(p_ready)
                 # concept: pv-gemm
                 T.wgmma_gemm(
                     p, K_left[last % STAGES, :, :], acc_left, policy=T.GemmWarpPolicy.FullRow
                 )
                 # end
-                hand_over(last, p, rescale, P_shared, rescale_shared, p_ready, p_free)
-                if lag > 0:
-                    T.mbarrier_arrive(p_ready)
                 add_up(acc_s, rescale, row_sum, l)
                 T.wait_wgmma(0)
                 T.copy(l, l_shared)
