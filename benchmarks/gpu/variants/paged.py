@@ -133,14 +133,6 @@ def _theirs(shape: Shape, splits: int | None, stages: int) -> Callable[..., Any]
     return lambda q, k, v, table, lengths, lists: kernel(q, k, v, lists, lengths, table, lse, part)
 
 
-def compilable(builder: Any) -> None:
-    """Let a function under `tilelang.jit` compile without warp groups for copies alone."""
-    import tilelang
-
-    off = tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED
-    builder.pass_configs = {**(builder.pass_configs or {}), off: True}
-
-
 def truth(shape: Shape, *inputs: Any) -> Any:
     """Return what the outputs of the first and the last sample are to be, in float64."""
     import torch

@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.gpu.upstream import repaired
 from benchmarks.gpu.variants._latent import einops_or_none
-from benchmarks.gpu.variants.paged import compilable
 from kernels.paged.reference import attention as reference
 from tests.kernels.gpu.world import UNIT, compare, run_poisoned, used, why_not, wide
 from tests.kernels.tilelang.paging import CASES, Case, made
@@ -80,7 +79,6 @@ def error_of_upstream(dim: int, size: float) -> tuple[float, float]:
     with einops_or_none():
         used.add(THEIRS)
         file = repaired(THEIRS)  # as it is, tilelang 0.1.15 does not compile it
-    compilable(file.flashattn)
     kernel = file.flashattn(2, 16, 2, dim, dim, 64, 64, 128, 2, 128, k.shape[0])
     parts = [torch.empty(2, 16, 1, *more, device="cuda") for more in [(), (dim,)]]
     given = (q, k, v, indices, lengths, table)
