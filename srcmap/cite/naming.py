@@ -74,7 +74,7 @@ class Naming:
         if found and self._spots.is_ahead(found[0].last, at, spot.after[0]):
             found = []
         if found:
-            chain = self._joined(named, at)
+            chain = self._joined(named, at) if found[0].last == named[-1].last else []
             if len(chain) == len(spot.group) > 1:
                 return Said(chain[spot.nth], last=found[0].last)
             beside = [m for m in found if GLUE.fullmatch(self._text, m.last, at)]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal
 
 from srcmap.cite.glue import BEHIND, GLUE, SAYS
@@ -64,6 +65,8 @@ _BELOW = re.compile(
     r"(?:\b(?:where|whereas|compared?|next to)\s+|[与和同跟比]\s?)[`*\[]*\Z", re.IGNORECASE
 )
 """What a citation is held against stands behind these."""
+_COMMA = re.compile(r"[`*)）\]]*行?[,，]\s?(?:the\s)?[`*]*")
+_BULLET = re.compile(r"[ \t>]*(?:[-*+•]|\d+[.)、])\s+(?:[Ll]ines?\s|L|第\s?)?[`*:：]*")
 _COMMA_LED = re.compile(r"[,，]\s*[\s`*\\{]*(?:\\\w+\{)?(?::\w+:)?[`*]*\Z")
 _ENDS = re.compile(r"[`*]*\s?(?:\Z|[。，；,.;\n（(|)）])")
 _BRACKET = re.compile(r"[\s`*]*[(（][\s`*]*")
@@ -113,7 +116,17 @@ class Placing:
         later = _PIECE.split(self._text[last : last + 40])[0]
         if away or _DENIED.search(later) or _LATER.search(later):
             return False
-        return len(gap) <= 40 and SAYS.fullmatch(gap) is not None
+        if len(gap) <= 40 and SAYS.fullmatch(gap) is not None:
+            return True
+        return _COMMA.fullmatch(gap) is not None and self._is_item(last, end)
+
+    def _is_item(self, last: int, end: int) -> bool:
+        """Say whether a list item is nothing but a citation, a comma and what it is called."""
+        first, stop = self._spots.line_of(end)
+        index = bisect_left(self._spots.starts, end) - 1
+        at = self._spots.places[index][0] if index >= 0 else first
+        bare = re.sub(r"[\s`*.;；。]", "", self._text[last:stop])
+        return not bare and first <= at and _BULLET.fullmatch(self._text, first, at) is not None
 
     def gives(self, first: int, last: int, cited: tuple[int, int]) -> bool:
         """Say whether a citation gives the place of what stands before it, or behind."""
