@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from srcmap.cite.spots import Spots
 
 _WORDS = (
-    "it this that the a which one you we there then just now really simply only also still again"
+    "it this the a which one you we there then just now really simply only also still again"
     " itself line lines code statement call loop assignment expression block condition test says"
     " say reads read shows show writes wrote written has have holds hold contains contain defines"
     " define sets set assigns assign computes compute calls calling stands stand appears is are"

@@ -73,7 +73,9 @@ def set_elsewhere(path: str, text: FileText, lines: Lines, beside: Beside) -> Fi
         return None
     sets = _sets(item)
     there = [n for n in text.word(item) if sets.match(text.lines[n - 1])]
-    here = re.search(rf"(?<!\w){item}\s*[:=](?!=)", text.lines[lines.first - 1])
+    here = re.search(
+        rf"(?<!\w){item}(?:\[[^\]]*\])?\s*(?:[-+*/|&]?=(?!=)|:)", text.lines[lines.first - 1]
+    )
     if len(there) != 1 or there[0] == lines.first or here or not is_telling(item):
         return None
     return _elsewhere(path, text, lines, [(item, [Lines(there[0], there[0])])])

@@ -65,6 +65,12 @@ _BELOW = re.compile(
     r"(?:\b(?:where|whereas|compared?|next to)\s+|[与和同跟比]\s?)[`*\[]*\Z", re.IGNORECASE
 )
 """What a citation is held against stands behind these."""
+_LINKS = re.compile(
+    r"\b(?:what|that|because|since|so|feeds?|needs?|needed|uses?|while|whose|when|if|cf|see)\b"
+    r"|见[下上]|参见|需要|依赖|使得|供|交给|[由被把给再]",
+    re.IGNORECASE,
+)
+"""What makes code behind a citation a part of what is said of its lines."""
 _COMMA = re.compile(r"[`*)）\]]*行?[,，]\s?(?:the\s)?[`*]*")
 _BULLET = re.compile(r"[ \t>]*(?:[-*+•]|\d+[.)、])\s+(?:[Ll]ines?\s|L|第\s?)?[`*:：]*")
 _COMMA_LED = re.compile(r"[,，]\s*[\s`*\\{]*(?:\\\w+\{)?(?::\w+:)?[`*]*\Z")
@@ -133,7 +139,7 @@ class Placing:
         if last <= cited[0]:
             return self.before(first, last, *cited) != ""
         gap = self._text[cited[1] : first]
-        if self.is_other(cited, gap):
+        if self.is_other(cited, gap) or _LINKS.search(gap):
             return False
         shown = BEHIND.match(gap) or gap.rstrip(" \n`*").endswith((":", "："))
         return bool(shown) and len(gap) < 120 and not _DENIED.search(gap)
