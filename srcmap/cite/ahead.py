@@ -62,6 +62,8 @@ BARE = re.compile(
     rf"\s*[^;；。`=\n{_WIDE}]{{1,160}}?|[A-Za-z_][A-Za-z0-9_.]*\([^\n`{_WIDE}]*?\))"
     r"[ \t]*(?=\r?(?:\n|\Z)|\.(?:\s|\Z)|[。；，]|\s\||[与和及、])"
 )
+_CLOSES = re.compile(r"[`*)）]*\s*(?:[.。;；]|\r?\n\s*\n|\Z)")
+"""Behind a comma, code that ends its sentence belongs to the citation, too."""
 _DEFINES = re.compile(
     r"\b(?:defines?|sets?|assigns?|declares?|computes?|reads?|holds?|contains?)\b"
     r"|定义|声明|设置|写着|给出"
@@ -99,6 +101,8 @@ class Ahead:
             return None
         code = self._code(end, lead.end(), edge)
         said = _SAYS.search(lead[0]) is not None
+        if code is not None and _CLOSES.match(self._text, code.at[1]):
+            said = said or "," in lead[0] or "，" in lead[0]
         if code is None or self._is_other(end, code) or self._claimed(code.at[1], edge, said=said):
             return None
         return code._replace(sure=sure and said and code.sure)

@@ -11,6 +11,7 @@ from srcmap.cite.findings import (
     by_quotes,
     by_rows,
     by_words,
+    called_elsewhere,
     is_exact,
     is_sure,
 )
@@ -71,9 +72,12 @@ class Comparing:
         row = by_rows(path, text, lines, evidence.rows)
         if row is not None:
             return row
-        found = by_names(path, text, lines, evidence.names, evidence.placed)
+        called = called_elsewhere(text, lines, evidence.quotes)
+        names = [n for n in evidence.names if n not in called]
+        found = by_names(path, text, lines, names, evidence.placed)
         if found is None or not found.agrees:
-            wide = by_names(path, text, lines, evidence.sentence_names)
+            names = [n for n in evidence.sentence_names if n not in called]
+            wide = by_names(path, text, lines, names)
             found = wide if wide and wide.agrees and not (found and is_sure(found)) else found
         return found or by_words(text, lines, evidence.words)
 

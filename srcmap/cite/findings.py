@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _TELLING = 14
 """Quoted text shorter than this, found elsewhere, proves nothing."""
+_CALL = re.compile(r"\s*((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)\(.*\w.*\)\s*\Z")
 SHOWN = 5
 """How many candidates are given."""
 
@@ -69,6 +70,20 @@ def is_exact(text: FileText, lines: Lines, quotes: Sequence[Quote]) -> bool:
         for q in near
         for _, place in _places(text, q)
     )
+
+
+def called_elsewhere(text: FileText, lines: Lines, quotes: Sequence[Quote]) -> frozenset[str]:
+    """List the functions of quoted calls that stand elsewhere in the file, and not on the lines.
+
+    That one of them is called on the lines too, with other arguments, says nothing.
+    """
+    found = set()
+    for quote in quotes:
+        call = _CALL.match(quote.lines[0]) if len(quote.lines) == 1 and not quote.prose else None
+        places = _places(text, quote) if call else []
+        if call and places and not any(place.overlap(lines) for _, place in places):
+            found.add(call[1])
+    return frozenset(found)
 
 
 def is_sure(finding: Finding) -> bool:

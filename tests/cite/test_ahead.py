@@ -25,7 +25,7 @@ RIGHT, WRONG = "89", "54"
 OWN = (
     "In `{c}` it reads `{x}`.", "`{c}` reads `{x}`.", "At `{c}`, there stands `{x}`.",
     "The twin does it in `{c}` with the very same words, `{x}`.", "`{c}` says the same: `{x}`.",
-    "- {c} - {x}", "- `{c}` - `{x}`", "- `{c}` → `{x}`", "* {c} - the cast: {x}", "{c} – `{x}`",
+    "`{c}`, `{x}`.", "- {c} - {x}", "- `{c}` - `{x}`", "- `{c}` → `{x}`", "* {c} - the cast: {x}", "{c} – `{x}`",
     "`{c}` 的 `{x}`。", "`{c}` 里的 `{x}`。", "`{c}` 这一行是 `{x}`。", "在 `{c}`，代码是 `{x}`。",
     "`{c}` 同样写着 `{x}`。", "`{c}` 原样写着：`{x}`。", "见{c}这一行里的\n{x}。",
     "| what | where | code |\n|---|---|---|\n| per-token bounds | `{c}` | `{x}` |",
@@ -80,6 +80,11 @@ def test_code_behind_a_citation_is_compared(auditor: Auditor, pattern: str) -> N
 @pytest.mark.parametrize("pattern", OTHER)
 def test_other_code_is_not_held_against_a_citation(auditor: Auditor, pattern: str) -> None:
     assert "off" not in verdicts(auditor, pattern, WRONG)
+
+
+@pytest.mark.parametrize("pattern", ["`{c}` casts with `{x}`.", "`{c}` 用 `{x}` 转换精度。"])
+def test_another_call_of_the_same_function_is_no_evidence(auditor: Auditor, pattern: str) -> None:
+    assert verdicts(auditor, pattern, WRONG) == ["plausible"]
 
 
 @pytest.mark.parametrize(("pattern", "verdict"), DEFINED)
