@@ -25,7 +25,8 @@ RIGHT, WRONG = "89", "54"
 OWN = (
     "In `{c}` it reads `{x}`.", "`{c}` reads `{x}`.", "At `{c}`, there stands `{x}`.",
     "The twin does it in `{c}` with the very same words, `{x}`.", "`{c}` says the same: `{x}`.",
-    "`{c}`, `{x}`.", "- {c} - {x}", "- `{c}` - `{x}`", "- `{c}` → `{x}`", "* {c} - the cast: {x}", "{c} – `{x}`",
+    "`{c}`, `{x}`.",
+    "- {c} - {x}", "- `{c}` - `{x}`", "- `{c}` → `{x}`", "* {c} - the cast: {x}", "{c} – `{x}`",
     "`{c}` 的 `{x}`。", "`{c}` 里的 `{x}`。", "`{c}` 这一行是 `{x}`。", "在 `{c}`，代码是 `{x}`。",
     "`{c}` 同样写着 `{x}`。", "`{c}` 原样写着：`{x}`。", "见{c}这一行里的\n{x}。",
     "| what | where | code |\n|---|---|---|\n| per-token bounds | `{c}` | `{x}` |",
