@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from srcmap.cite.ahead import Ahead
 from srcmap.cite.compare import norm
 from srcmap.cite.glue import BEHIND, GLUE, JOIN, NOT
+from srcmap.cite.labels import item_label
 from srcmap.cite.placing import Placing
 from srcmap.cite.words import is_path, telling
 from srcmap.model import Lines
@@ -30,9 +31,15 @@ _QUOTED = re.compile(
 _QUOTED_AHEAD = re.compile(
     r"\s?(?:“([^”]{4,400})”|「([^」]{3,400})」|『([^』]{3,400})』|\"([^\"]{6,400})\"|``([^`]{6,400}?)'')"
 )
+_IN_BRACKETS = re.compile(rf"[`*)\s\]}}]*[节章]?\s?[(（]{_QUOTED_AHEAD.pattern}[.。]?[)）]")
 _NAME = r"(?<![A-Za-z0-9_./-])([A-Za-z_][A-Za-z0-9_.]*[A-Za-z0-9_](?:\(\))?)"
 _PLAIN = re.compile(rf"{_NAME}\Z")
 _PLAIN_LIST = re.compile(rf"{_NAME}\s?(?:与|和|及|、|and)\s?\Z")
+_COMPARE = re.compile(
+    r"[,，;；.。]\s*(?:(?:please|so)\s)?(?:compare|check|对照|对比|比较|请对照|请对比)(?:一下)?[\s`*(（\[]*\Z",
+    re.IGNORECASE,
+)
+_YOURS = re.compile(r"[`*)）\]]*\s?(?:with|to|against|和|与|跟)\s?(?:your|our|my|你|您|我们|自己)")
 _CLAUSES = re.compile(r"[;；,，。]")
 _STOPS = ("。", "；", ";", "！", "？", "!", "?", ". ")
 _EDGE = re.compile(r"\Z|[\s(（:：,，]|[\u4e00-\u9fff]")
@@ -92,8 +99,13 @@ class Besides:
             if not self._placing.before(*found.at, group[0][0], group[-1][1]):
                 return found._replace(sure=False)
             return found if found.prose else self._shared(found, group, index)
+        if not found and (named := self._labelled(spot)):
+            return named
+        if not found and (held := self._held_against(spot, group)):
+            return held
         clause = _CLAUSES.split(self._text[low : group[0][0]])[-1]
         beside = None if not found and telling(clause) else self._behind(group, index)
+        beside = beside or (None if found else self._bracketed(group))
         if beside is not None or found or len(group) > 1:
             return beside
         code = self._ahead.of(citation, group[-1][1])
@@ -151,7 +163,9 @@ class Besides:
             if code and norm(code[1]):
                 bare = Beside((code[1],), at=(low + code.start(1), low + cut))
             names = (
-                None if bare or re.match(r"[A-Za-z0-9_.]", head[cut:]) else _plain_names(head[:cut])
+                None
+                if bare or re.match(r"[A-Za-z0-9_.]", head[cut:])
+                else _plain_names(head[:cut]) or _set_name(head, cut)
             )
             if names:
                 return Beside(names, at=(low + head.rfind(names[0], 0, cut), low + cut))
@@ -182,6 +196,38 @@ class Besides:
             return Beside((code[1],), at=code.span(1))
         return None
 
+    def _labelled(self, spot: Spot) -> Beside | None:
+        """Read the name that a line begins with, explains, and gives the place of at its end."""
+        place = item_label(self._spots, spot)
+        codes = self._spots.codes(*place) if place else []
+        if place is None or len(codes) != 1 or re.search(r"\w", self._text[place[0] : codes[0][0]]):
+            return None
+        start, last, body = codes[0]
+        named = re.fullmatch(r"[A-Za-z_]\w*(?:\(\))?", body) is not None
+        apart = last < place[1] - 1 and re.search(r"\w", self._text[last : place[1]])
+        return Beside((body,), at=(start, last)) if named and not apart else None
+
+    def _held_against(self, spot: Spot, group: Sequence[Span]) -> Beside | None:
+        """Read what a sentence begins with and at its end compares: "`x` is not ..; compare C"."""
+        first, at = spot.sentence[0], group[0][0]
+        asks = _COMPARE.search(self._text, max(first, at - 24), at)
+        if asks is None or len(group) > 1 or _YOURS.match(self._text, group[0][1]) is None:
+            return None
+        low = max(first, self._spots.edge_before(at))
+        start, last, body = next(iter(self._spots.codes(low, asks.start())), (0, 0, ""))
+        opens = low == first and not re.search(r"\w", self._text[low:start])
+        named = re.fullmatch(r"[A-Za-z_]\w*", body) is not None
+        return Beside((body,), at=(start, last)) if opens and named else None
+
+    def _bracketed(self, group: Sequence[Span]) -> Beside | None:
+        """Read a quotation that is all that brackets behind a citation hold."""
+        at = group[-1][1]
+        match = _IN_BRACKETS.match(self._text, at, self._spots.edge_after(at))
+        if match is None or len(group) > 1 or self._placing.is_other(group[0], ""):
+            return None
+        body = next(part for part in match.groups() if part)
+        return Beside((body,), prose=True, at=match.span())
+
     def _code_ahead(self, begin: int, at: int, edge: int) -> tuple[tuple[str, ...], int]:
         """Read code spans that are joined to each other, from an offset on."""
         found: list[str] = []
@@ -209,6 +255,23 @@ def _plain_names(head: str) -> tuple[str, ...]:
         head = head[: match.start()]
         match = _PLAIN_LIST.search(head)
     return tuple(names)
+
+
+_SET = re.compile(
+    r"\s(?:is|are|gets?|was)\s(?:\w+ly\s)?(?:set|defined|declared|assigned)\b|\s?(?:定义|声明|设)[在于]"
+)
+_LONE = re.compile(
+    r"(?<![A-Za-z0-9_./-])(?<!\b[Tt]he\s)(?<!\b[Aa]\s)(?<!\b[Aa]n\s)([A-Za-z]\w{2,})\Z"
+)
+_CAPITALS = re.compile(r"(?<![A-Za-z0-9_./-])([A-Z][A-Z0-9]{2,})\Z")
+
+
+def _set_name(head: str, cut: int) -> tuple[str, ...]:
+    """Read a plain word that is said to be set or defined."""
+    match = _LONE.search(head, 0, cut) if _SET.match(head, cut) else None
+    if match is None and re.match(r"\s?在", head[cut:]):
+        match = _CAPITALS.search(head, 0, cut)
+    return (match[1],) if match else ()
 
 
 def _is_name(word: str) -> bool:

@@ -15,7 +15,7 @@ from srcmap.cite.findings import (
     is_exact,
     is_sure,
 )
-from srcmap.cite.items import begins_elsewhere, by_beside, set_elsewhere
+from srcmap.cite.items import begins_elsewhere, by_beside, defined_elsewhere, set_elsewhere
 from srcmap.cite.nouns import Candidate
 from srcmap.model import Lines, Note
 
@@ -41,11 +41,7 @@ class Comparing:
         self, tree: Tree, path: str, text: FileText, lines: Lines, evidence: Evidence
     ) -> Finding | None:
         """Ask the evidence in order: what stands beside, a named concept, quoted text, names."""
-        beside = by_beside(path, text, lines, evidence.beside) if evidence.beside else None
-        if evidence.edge == "first" and evidence.beside and not evidence.is_frame:
-            beside = begins_elsewhere(path, text, lines, evidence.beside) or beside
-        if evidence.defines and evidence.beside and not evidence.is_frame:
-            beside = set_elsewhere(path, text, lines, evidence.beside) or beside
+        beside = self._by_beside(path, text, lines, evidence)
         if beside is not None and beside.agrees and beside.reason.key != "cite.reason.name":
             return beside
         concept = self.by_concept(tree, path, text, lines, evidence.concepts, evidence.edge)
@@ -68,6 +64,20 @@ class Comparing:
         return quote or self._by_text(path, text, lines, evidence)
 
     @staticmethod
+    def _by_beside(path: str, text: FileText, lines: Lines, evidence: Evidence) -> Finding | None:
+        if evidence.beside is None:
+            return None
+        known = (path, text, lines, evidence.beside)
+        found = by_beside(*known)
+        if evidence.is_frame:
+            return found
+        if evidence.edge == "first":
+            found = begins_elsewhere(*known) or found
+        if not evidence.is_part:
+            found = defined_elsewhere(*known) or found
+        return (set_elsewhere(*known) if evidence.defines else None) or found
+
+    @staticmethod
     def _by_text(path: str, text: FileText, lines: Lines, evidence: Evidence) -> Finding | None:
         row = by_rows(path, text, lines, evidence.rows)
         if row is not None:
@@ -77,7 +87,7 @@ class Comparing:
         found = by_names(path, text, lines, names, evidence.placed)
         if found is None or not found.agrees:
             names = [n for n in evidence.sentence_names if n not in called]
-            wide = by_names(path, text, lines, names)
+            wide = by_names(path, text, lines, names, taken=evidence.taken)
             found = wide if wide and wide.agrees and not (found and is_sure(found)) else found
         return found or by_words(text, lines, evidence.words)
 

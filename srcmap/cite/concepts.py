@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from srcmap.cite.vocabulary import ALSO, SHORT, handed_in, spelled
+from srcmap.cite.vocabulary import ALSO, SHORT, handed_in, signed, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -69,7 +69,11 @@ class Concepts:
         placed = self._placed(text, hits) if hits else ()
         inside = (one for one in placed
                   if not any(e.first < one.last and one.first < e.last for e in exact))  # fmt: skip
-        return sorted([*exact, *inside])
+        known = [*exact, *inside]
+        given = [one for one in signed(text) if not any(
+            m.first < one[1] and one[0] < m.last and not m.short for m in known)]  # fmt: skip
+        known = [m for m in known if not any(g[0] <= m.first < g[1] for g in given)]
+        return sorted([*known, *(Named(*one, short=False) for one in given)])
 
     def _placed(self, text: str, hits: Iterable[tuple[int, int, str]]) -> Iterator[Named]:
         """Give the places of hits in the text itself, those that are whole words."""

@@ -36,6 +36,9 @@ _EDGES = re.compile(
 _INNER = re.compile(
     r"\b(?:kernel|loop|block|body|branch|grid|call|loads?)\b|内核|循环|分支|函数体|主体|调用|网格"
 )
+_OF_IT = re.compile(
+    r"的\s?(?!(?:定义|实现|声明|代码|函数|位置|源码)?[在见于是（(：:`\s])[\u4e00-\u9fff]|['’]s\b"
+)
 _DEFINED = re.compile(r"\b(?:defined|defines|definition)\b|定义[在于了]|的定义")
 
 
@@ -64,6 +67,11 @@ class Reading:
         head = re.sub(r"(?:definition|declaration) of (?:the )?[`*]*\Z", "", head)
         framed = FRAME_BEFORE.search(head) or FRAME_AFTER.match(self._text, named[1])
         return bool(framed) or _INNER.search(gap) is not None
+
+    def is_part(self, named: Span, cited: Span) -> bool:
+        """Whether a citation may give the place of a part of something named."""
+        gap = self._text[named[1] : cited[0]] if named[1] <= cited[0] else "'s"
+        return self.is_frame(named, cited) or _OF_IT.search(gap) is not None
 
     def piece(self, spot: Spot) -> str:
         """Give the part of a clause between two commas, without the citation."""
@@ -110,6 +118,11 @@ class Evidence:
         return self.beside is not None and self._reading.is_frame(self.beside.at, self._citation.at)
 
     @property
+    def is_part(self) -> bool:
+        """Whether a part of what stands beside may be meant."""
+        return self.beside is not None and self._reading.is_part(self.beside.at, self._citation.at)
+
+    @property
     def concept_is_apart(self) -> bool:
         """Whether words stand between the concept and what is named beside the citation."""
         last = self._said.last
@@ -136,6 +149,11 @@ class Evidence:
     def sentence_names(self) -> tuple[str, ...]:
         """Names anywhere in the sentence: they may belong to another citation of it."""
         return self._reading.naming.all_names(self._spot.sentence)
+
+    @cached_property
+    def taken(self) -> frozenset[str]:
+        """Names of the sentence that stand right before another citation."""
+        return self._reading.naming.taken(self._spot)
 
     @cached_property
     def placed(self) -> frozenset[str]:

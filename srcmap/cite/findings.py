@@ -155,9 +155,12 @@ def is_telling(name: str) -> bool:
 
 def by_names(
     path: str, text: FileText, lines: Lines, names: Sequence[str],
-    placed: frozenset[str] | None = None,
+    placed: frozenset[str] | None = None, taken: frozenset[str] = frozenset(),
 ) -> Finding | None:  # fmt: skip
-    """Look for names of the sentence: defined about these lines, on them, or elsewhere."""
+    """Look for names of the sentence: defined about these lines, on them, or elsewhere.
+
+    To be inside of what one defines is not enough where that is what another citation shows.
+    """
     hit: str | None = None
     defined: list[tuple[str, Lines]] = []
     lone: list[tuple[str, Lines]] = []
@@ -165,7 +168,8 @@ def by_names(
         last = name.rpartition(".")[2].rpartition("::")[2]
         numbers = text.word(last)
         extents = text.defined(last)
-        if any(_about(extent, lines) for extent in extents):
+        here = any(lines.first <= n <= lines.last for n in numbers)
+        if (here or name not in taken) and any(_about(extent, lines) for extent in extents):
             return Finding(True, Note("cite.reason.defined", {"name": name}))
         crossing = [e for e in extents if e.overlap(lines) and not _is_head(text, lines, e)]
         if crossing:
@@ -173,7 +177,7 @@ def by_names(
                               why=Note("cite.why.definition", {"name": name}))  # fmt: skip
             reason = Note("cite.reason.cut", {"name": name, "lines": str(crossing[0])})
             return Finding(False, reason, (right,))
-        if any(lines.first <= n <= lines.last for n in numbers):
+        if here:
             hit = hit or name
         elif placed is not None and name not in placed:
             continue

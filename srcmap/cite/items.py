@@ -64,6 +64,20 @@ def begins_elsewhere(path: str, text: FileText, lines: Lines, beside: Beside) ->
     return _elsewhere(path, text, lines, [(item, list(extents))])
 
 
+def defined_elsewhere(path: str, text: FileText, lines: Lines, beside: Beside) -> Finding | None:
+    """Say where the one name beside a range is defined, when the range begins further down."""
+    item = beside.items[0]
+    if len(beside.items) > 1 or not beside.sure or lines.first == lines.last:
+        return None
+    last = item.rpartition(".")[2].rpartition("::")[2].removesuffix("()")
+    extents = text.defined(last) if _NAME.match(item) else ()
+    inside = [e for e in extents if e.first < lines.first and lines.last <= e.last]
+    there = any(lines.first <= n <= lines.last for n in text.word(last))
+    if len(extents) != 1 or not inside or there:
+        return None
+    return _elsewhere(path, text, lines, [(item, inside)])
+
+
 def set_elsewhere(path: str, text: FileText, lines: Lines, beside: Beside) -> Finding | None:
     """Say where the one variable beside a line is set, when the text says: on that line."""
     item = beside.items[0]

@@ -5,9 +5,35 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from srcmap.cite.glue import GLUE
+from srcmap.cite.placing import is_away
+from srcmap.cite.words import speaks
+
 if TYPE_CHECKING:
     from srcmap.cite.nouns import Citation, Span
-    from srcmap.cite.spots import Spots
+    from srcmap.cite.spots import Spot, Spots
+
+
+_COLON = re.compile(r"(?<=[^\s`*])[`*]*\s?(?:：|:(?=[\s`*]))")
+_HEAD = re.compile(r"[ \t>]*(?:(?:[-*+•|]|\d+[.)、])\s+)?\**(?=[\w`])")
+_END = re.compile(r"[`*)）\]]*[;；.。,，]?[ \t]*(?:\r?\n|\||\Z)")
+_STOP = re.compile(r"[.。;；！？!?]\s|[。；]")
+
+
+def item_label(spots: Spots, spot: Spot) -> tuple[int, int] | None:
+    """Give what a line is called that explains it behind a colon and ends with its citation."""
+    at = spot.head[1]
+    if len(spot.group) > 1 or not _END.match(spots.text, spot.after[0]):
+        return None
+    start = spots.line_of(at)[0]
+    head, colon = _HEAD.match(spots.text, start), _COLON.search(spots.text, start, at)
+    if head is None or colon is None or spots.edge_before(at) > start:
+        return None
+    gap = spots.text[colon.end() : at]
+    if not speaks(gap) or GLUE.fullmatch(gap) or spots.codes(colon.end(), at - 2):
+        return None
+    parted = _STOP.search(gap) or is_away(gap)
+    return None if parted or head.end() >= colon.start() else (head.end(), colon.start())
 
 
 def first_cell(spots: Spots, citation: Citation) -> tuple[int, int] | None:

@@ -44,6 +44,11 @@ class Named:
                     return place
         return None
 
+    def in_paragraph(self, at: int) -> list[Known]:
+        """List the files that the paragraph has named so far, the last first."""
+        block = self._page.block_at(at)
+        return [known for known in reversed(self.files) if known.block == block]
+
     def is_beside(self, at: int) -> bool:
         """Whether the file named last stands just before, in the same paragraph."""
         if not self.files or len(self.files[-1].options) != 1:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.concepts import CJK, Concepts, Named
 from srcmap.cite.glue import GLUE, JOIN
+from srcmap.cite.labels import item_label
 from srcmap.cite.page import Region
 from srcmap.cite.placing import (
     AWAY_AFTER,
@@ -30,9 +31,11 @@ _WORD = re.compile(
 )
 """A word in Chinese text: more often a name than a word in English text is."""
 _PART = re.compile(
-    r"(?<!code )(?<!place )(?<!location )(?<!implementation )\b(?:of|for|from|with)\s+"
-    r"(?:(?:the|an?|its|this)\s+)?[`*]*\Z"
+    r"(?<!code )(?<!place )(?<!location )(?<!implementation )\b(?:of|for|from|with|under|given)\s+"
+    r"(?:(?:the|an?|its|this)\s+)?(?:sliding\s+)?[`*]*\Z"
 )
+_UNDER = re.compile(r"[`*]*\s?(?:之?下|情况下|的?时候?)(?![标界限一方面])")
+"""Behind what makes a case: 滑动窗口下循环从哪里开始."""
 _AND = re.compile(rf"(?:{JOIN.pattern})(?:the\s)?")
 _COMPOUND = re.compile(
     r"[\u4e00-\u9fff](?<![的与和是做求再后先把、或及行于在看讲说算见为用到有])\Z"
@@ -70,6 +73,9 @@ class Naming:
                 return Said(_concepts(above), distant=True, last=above[0].last)
         named = self._named(*spot.head)
         at = spot.head[1]
+        label = self._label(named, spot)
+        if label is not None:
+            return label
         found = [m for m in named[::-1] if self._is_said(m, spot, at)]
         if found and self._spots.is_ahead(found[0].last, at, spot.after[0]):
             found = []
@@ -86,6 +92,18 @@ class Naming:
             if self._placing.behind(m.first, m.last, spot.after[0]) and not self._in_quotation(m)
         ]
         return Said(_concepts(behind))
+
+    def _label(self, named: Sequence[Named], spot: Spot) -> Said | None:
+        """Say what an item is called that explains itself and ends with its citation."""
+        place = item_label(self._spots, spot)
+        if place is None:
+            return None
+        if self._spots.codes(*place):
+            return Said(())
+        found = [one for one in named if place[0] <= one.first and one.last == place[1]]
+        return (
+            Said(_concepts(found), last=place[1]) if found and found[0].first == place[0] else None
+        )
 
     def _joined(self, named: Sequence[Named], at: int) -> list[tuple[str, ...]]:
         """List the concepts that are joined to each other right before a citation.
@@ -117,6 +135,8 @@ class Naming:
         """Whether the citation gives the place of a concept that stands before it."""
         head = self._text[max(named.first - 24, 0) : named.first]
         if self._in_quotation(named) or (named.short and _COMPOUND.search(head)):
+            return False
+        if named.short and _UNDER.match(self._text, named.last):
             return False
         placed = self._placing.before(named.first, named.last, at, spot.after[0])
         if named.short:
@@ -169,6 +189,19 @@ class Naming:
     def all_names(self, span: tuple[int, int]) -> tuple[str, ...]:
         """List the names between two offsets."""
         return self._names([span])
+
+    def taken(self, spot: Spot) -> frozenset[str]:
+        """List the names of a sentence that stand right before another citation."""
+        low, high = (bisect_left(self._name_places, at) for at in spot.sentence)
+        names = zip(self._name_places[low:high], self._all_names[1][low:high], strict=True)
+        return frozenset(name for at, name in names if self._is_taken(at, name, spot))
+
+    def _is_taken(self, at: int, name: str, spot: Spot) -> bool:
+        """Whether a name stands right before a citation that is not of this one's group."""
+        end = at + len(name)
+        place = self._spots.edge_after(end)
+        ours = spot.group[0][0] <= place <= spot.group[-1][0] if spot.group else False
+        return not ours and GLUE.fullmatch(self._text, end, min(place, end + 60)) is not None
 
     def words(self, spot: Spot) -> tuple[str, ...]:
         """List the words that Chinese text follows in a clause, the last first."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 AWAY_BEFORE = re.compile(
     r"(?:\b(?:before|after|behind|above|below|outside|without|unlike|no|not|than|until|except"
     r"|besides|instead of|follows|precedes|replaces|like|contrast to|compared? (?:to|with)|every"
-    r"|once|per|never|how|why|whether|if|when|while|because of|thanks to|due to|despite|beyond)"
+    r"|once|per|never|how|why|whether|if|when|while|because of|thanks to|due to|despite|beyond"
+    r"|under|given|in (?:the )?case of)"
     r"\s+(?:(?:the|an?|its|this|each|any)\s+)?"
     r"|(?:非|non-?|除了|没有|并非|不是|不同于|无需|不需要|不用|区别于|替代|代替|而非|不像|未|不|由于|因为"
     r"|每个|每次|读完|看完|只有|对于|别把|不涉及|为了)\s?)[`*]*\Z",
@@ -27,11 +28,12 @@ AWAY_BEFORE = re.compile(
 )
 AWAY_AFTER = re.compile(
     r"[`*]*\s?(?:body\b|的?\s?(?:之前|之后|以前|以后|前面|后面|前的|后的|之外|以外|体|内部|上面|下面|上方"
-    r"|下方|上一行|下一行|上一步|下一步|旁边|附近|不同|相比|相反|无关|而言|来说|的存在|算完|执行完))"
+    r"|下方|上一行|下一行|上一步|下一步|旁边|附近|不同|相比|相反|无关|而言|来说|的存在|算完|执行完)"
+    r"|\s?的?(?:情况)?下(?=[的循起会才要第]|\s?[，,]))"
 )
 """What is near something named, and is not it."""
 FRAME_BEFORE = re.compile(
-    r"\b(?:in|inside|within|of|for|from|to|with|by|under|into|on|at|and its|per)\s+"
+    r"(?i:\b(?:in|inside|within|of|for|from|to|with|by|under|into|on|at|and its|per))\s+"
     r"(?:(?:the|an?|its|this|that|each|every|our|their)\s+)?[`*]*\Z|(?:由|给|按|每个)\s?[`*]*\Z"
 )
 FRAME_AFTER = re.compile(r"[`*]*\s?的?\s?(?:里|中|内|时|所|使用|需要|用到|依赖|读取的|之间)")
@@ -46,7 +48,7 @@ OTHER = re.compile(
 )
 """What makes code near a citation the code of another place, or of another time."""
 _DENIED = re.compile(
-    r"不|没有|无关|未|非|并非|\b(?:not|never|no|without|nothing|neither|nor|cannot|another)\b|n['’]t\b"
+    r"不(?![小大等多少]于|超过)|没有|无关|未|非|并非|\b(?:not|never|no|without|nothing|neither|nor|cannot|another)\b|n['’]t\b"
 )
 _APART = re.compile(
     r"[;；](?!\s*(?:(?:its|their|the)\s(?:code|place|lines?)\b"
@@ -57,7 +59,8 @@ _LOCATOR = re.compile(
     r"(?:[(（【:：—–|>→]|[,，;；]\s(?:it\s)?(?:is|are)|code is|代码是"
     r"|\b(?:at|in|on|see|lines?|here|under|via)|\bt?here,|\bof(?=\s+[`*]*\Z)"
     r"|(?<!same )(?<!such )\bas(?=\s+[`*]*\Z)"
-    r"|同一?文件|该文件|[Ss]ame file[,:]?|见|在|位于|于|处|源码|出处|来源|第|从|自|对应|参考|分别)"
+    r"|同一?文件|该文件|[Ss]ame file[,:]?|见|在|位于|于|处|源码|出处|来源|第|从|自|对应|参考|分别"
+    r"|对照|参照|\bcompare)"
     r"[\s`*“\"'(（\[{\\]*(?:\\?\w+\{)?(?::\w+:)?[`*]*\Z"
 )
 """What introduces a place at the end of the text before it."""
@@ -76,6 +79,9 @@ _BULLET = re.compile(r"[ \t>]*(?:[-*+•]|\d+[.)、])\s+(?:[Ll]ines?\s|L|第\s?)
 _COMMA_LED = re.compile(r"[,，]\s*[\s`*\\{]*(?:\\\w+\{)?(?::\w+:)?[`*]*\Z")
 _ENDS = re.compile(r"[`*]*\s?(?:\Z|[。，；,.;\n（(|)）])")
 _BRACKET = re.compile(r"[\s`*]*[(（][\s`*]*")
+_ALONE = re.compile(r"[(（][\s`*]*(?:[a-z]+\s)?\Z")
+_CLOSED = re.compile(r"[\s`*]*([)）])[,，]")
+"""What brackets hold alone is another name for what stands before them."""
 _NONE = re.compile(
     r"(?:\b(?:without|unlike|no|not|never)\s+(?:(?:the|an?|its|this|any)\s+)?"
     r"|(?:非|non-?|除了|没有|并非|不是|无需|不需要|不用|而非|不像|未|不)\s?)[`*]*\Z",
@@ -84,9 +90,14 @@ _NONE = re.compile(
 """In brackets right behind something named stands its place, unless it is not there at all."""
 _LATER = re.compile(r"\b(?:comes|follows|later|elsewhere|needs?|waits?|already)\b|之后|再|等|已经")
 """What is said of something that is not where the citation is."""
-_PIECE = re.compile(r"[,，;；。、]|\.(?:\s|\Z)|\n\s*\n")
+_PIECE = re.compile(r"[,，;；。、|]|\.(?:\s|\Z)|\n\s*\n")
 
 Placed = Literal["beside", "apart", ""]
+
+
+def is_away(gap: str) -> bool:
+    """Whether words between a label and its citation part the two."""
+    return bool(AWAY_BEFORE.search(gap[-28:]) or _BELOW.search(gap) or _DENIED.search(gap))
 
 
 class Placing:
@@ -99,6 +110,8 @@ class Placing:
         """Say how a citation at `at` gives the place of what stands before it."""
         head = self._text[max(first - 28, 0) : first]
         gap = self._text[last:at]
+        if _ALONE.search(head) and _CLOSED.match(gap):
+            gap = gap[gap.find(_CLOSED.match(gap)[1]) + 1 :]  # type: ignore[index]
         if _BRACKET.fullmatch(gap) and not _NONE.search(head):
             return "beside"
         if AWAY_BEFORE.search(head) or AWAY_AFTER.match(self._text, last):

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from srcmap.cite.spots import Spot, Spots
 
 _LATIN_RUN = re.compile(rf"[^{CJK}\n|]+(?:\n[^{CJK}\n|]+)*")
-_QUOTED = re.compile(r"“([^”]{6,400})”|「([^」]{4,400})」|\"([^\"\n]{12,400})\"|『([^』]{4,400})』")
+_QUOTED = re.compile(
+    r"“([^”]{6,400})”|「([^」]{4,400})」|\"([^\"\n]{12,400})\"|『([^』]{4,400})』"
+    r"|(?<=[\s(（])\"(?![\s\"])([^\"\n]{1,200}\n(?!\s*\n)[^\"\n]{1,200}(?<![\s(]))\"(?![\w\"])"
+)
 
 
 class Quote(NamedTuple):

@@ -178,9 +178,15 @@ class Spots:
         low = max(min(low, first), first - 700)
         start = low
         for match in END.finditer(self.text, low, first):
-            start = match.end()
+            if not self._announces(match.start(), match.end(), first):
+                start = match.end()
         end = END.search(self.text, last, min(high, last + 700))
         return (start, end.start() if end else min(high, last + 700))
+
+    def _announces(self, seam: int, begin: int, at: int) -> bool:
+        """Whether a colon at the end of a line ends in nothing but a citation."""
+        head = MARKUP.sub("", self.text[begin:at])
+        return self.text[seam] in ":：" and "\n" not in head.strip() and not re.search(r"\w", head)
 
     def edge_before(self, at: int) -> int:
         index = bisect_right(self._ends, at)

@@ -7,6 +7,12 @@ agree. `SPELLINGS` multiplies both by the ways in which their parts are written.
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 SPELLINGS: tuple[tuple[str, ...], ...] = (
     ("isation", "ization"),
     ("掩码", "mask", "遮罩", "掩膜", "掩蔽", "蒙版"),
@@ -143,6 +149,8 @@ ALSO: dict[str, tuple[str, ...]] = {
         "loop extent", "upper loop bound", "trip count", "causal crop", "causal cropping",
         "cropping of the loop", "number of iterations", "number of key blocks",
         "how far the loop over keys runs", "how far the loop runs", "where the loop ends",
+        "循环到哪里为止", "循环到哪里结束", "循环在哪里结束",
+        "循环到哪一块", "循环到哪块", "循环的终点", "循环终点",
         "where the loop stops", "循环的上界", "循环次数", "key 循环的上界", "KV 循环的上界",
         "迭代次数", "因果裁剪", "因果裁块", "循环裁剪", "循环上界的裁剪", "key 循环上界",
         "iteration count", "number of KV blocks", "number of K/V blocks", "causal early exit",
@@ -150,6 +158,11 @@ ALSO: dict[str, tuple[str, ...]] = {
         "遍历的块数", "循环的块数",
     ),
     "window-start": (
+        "where the loop starts", "where the loop begins", "where the loop over keys starts",
+        "where the loop over keys begins", "where the loop over the keys starts", "the loop starts",
+        "the loop begins", "循环从哪里开始", "循环从哪块开始", "循环从哪一块开始", "循环的起始块",
+        "循环从哪个块开始", "循环在滑动窗口下的起点", "循环的第一块", "first block that is visited",
+        "first block of keys", "loop's start", "start of the key loop",
         "window start", "start of the window", "loop start", "start of the loop",
         "first block of the window", "lower bound of the loop", "lower loop bound",
         "start block of the window", "滑动窗口起点", "滑动窗口的起点", "循环起点", "循环的起点",
@@ -380,6 +393,7 @@ ALSO: dict[str, tuple[str, ...]] = {
         "输出写出", "输出拷贝", "结果拷回",
     ),
     "varlen-guard": (
+        "varlen guard",
         "guarded store", "guarded write", "write guard", "store guard", "guard of the store",
         "guarded write-back", "写回保护", "写回的保护", "写回守卫", "带保护的写回", "行保护",
         "写回 guard", "写回的 guard", "row check", "rows guard", "guard of the rows",
@@ -518,6 +532,18 @@ _AS_PARAMETER = (
     "{} among the parameters", "{} is an input", "{} is a parameter", "{} is handed in",
     "parameter for the {}", "signature has the {}", "{}作为输入", "{}作为参数", "{}是输入",
     "{}是参数",
+    "{}作为一个张量参数", "{}作为张量参数", "{}作为张量传", "{}作为一个张量传", "{}作为一个参数",
+    "{}作为一个输入", "{} comes in as a tensor", "{} as a tensor", "{} as a tensor argument",
+    "{} passed as a parameter", "{} passed in", "{} passed as an input",
+    "{} comes in as a parameter", "{} comes in as an input", "{} is passed in", "{} are passed in",
+    "{} are an input", "{} are a parameter", "{} are inputs", "{} are parameters",
+    "{} are handed in", "{} is passed as a parameter", "{} is passed as an argument",
+    "{} is an argument", "{} is one of the parameters", "{} is one of the inputs",
+    "{} enters as a parameter", "{} enters as an argument",
+    "{}以参数形式传入", "{}以参数的形式传入", "{}以参数传入", "{}以形参传入", "{}以输入的形式",
+    "{}为输入", "{}为参数", "{}作为参数传入", "{}作参数", "{}当作参数", "{}当参数", "{}当输入",
+    "{}从参数传入", "{}由参数传入", "{}从参数里", "{}从外面传", "{}传入", "{}传进来", "传入的{}",
+    "输入的{}", "{}是一个参数", "{}是一个输入", "{}是入口参数", "{}是传入的", "{}由外部传入",
     "{}写在签名里", "签名里的{}", "签名中的{}", "参数里的{}", "参数列表里的{}", "{}形参",
     "{}这个参数",
 )  # fmt: skip
@@ -526,6 +552,28 @@ _AS_PARAMETER = (
 def handed_in(concept: str) -> list[str]:
     """Give the ways to say that something is a parameter of the kernel."""
     return [way.format(name) for name in HANDED_IN.get(concept, ()) for way in _AS_PARAMETER]
+
+
+_SIGNED = [
+    (
+        concept,
+        re.compile(
+            r"(?:\b(?:signature|parameter list|argument list|(?:extra|additional|new|more|three"
+            r"|further) (?:parameters|arguments|inputs|tensors))\b|签名|参数表|参数列表|形参表)"
+            rf"[^.;。；:：|\n]{{0,20}}(?:\n[^.;。；:：|\n]{{0,20}})?[^.;。；:：|\n]{{0,40}}?"
+            rf"(?P<name>(?<![A-Za-z_])(?:{'|'.join(names)})(?:es|s)?(?![A-Za-z_]))",
+            re.IGNORECASE,
+        ),
+    )
+    for concept, names in HANDED_IN.items()
+]
+
+
+def signed(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the tensors that a text says to stand in the signature, and their concepts."""
+    for concept, pattern in _SIGNED:
+        for match in pattern.finditer(text):
+            yield *match.span("name"), concept
 
 
 def spelled(name: str) -> set[str]:

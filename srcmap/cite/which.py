@@ -111,7 +111,7 @@ class Which:
             under = Place(self._named.folder.repo, f"{self._named.folder.path}/{path}".lstrip("/"))
             if under in found:
                 return [under]
-        named = [p for known in reversed(self._named.files) for p in known.options if p in found]
+        named = [p for known in self._named.in_paragraph(at) for p in known.options if p in found]
         if named:
             return [named[0]]
         if self._named.is_beside(at):
