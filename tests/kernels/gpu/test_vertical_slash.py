@@ -93,9 +93,7 @@ def their_error(case: Case, q: Any, k: Any, v: Any, given: tuple[Any, ...]) -> f
     half = [x.half() for x in (q, k, v)]
     b, h, seq_len, dim = q.shape
     module = upstream("minference/example_vertical_slash_sparse_attn.py")
-    kernel = module._tl_vs_sparse_flashattn(
-        b, h, seq_len, dim, case.most_columns, case.most_blocks
-    )
+    kernel = module._tl_vs_sparse_flashattn(b, h, seq_len, dim, case.most_columns, case.most_blocks)
     got = wide(run_poisoned(kernel, *half, *given))
     error = np.abs(got - reference(*map(wide, half), *(x.cpu().numpy() for x in given)))
     finite = error[np.isfinite(error)]
