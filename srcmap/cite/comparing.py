@@ -44,7 +44,7 @@ class Comparing:
         beside = self._by_beside(path, text, lines, evidence)
         if beside is not None and beside.agrees and beside.reason.key != "cite.reason.name":
             return beside
-        concept = self.by_concept(tree, path, text, lines, evidence.concepts, evidence.edge)
+        concept = self._by_named(tree, path, text, lines, evidence)
         if concept is not None and concept.agrees:
             return concept
         quote = by_quotes(path, text, lines, evidence.quotes)
@@ -62,6 +62,16 @@ class Comparing:
         if agrees:
             return hinted
         return quote or self._by_text(path, text, lines, evidence)
+
+    def _by_named(
+        self, tree: Tree, path: str, text: FileText, lines: Lines, evidence: Evidence
+    ) -> Finding | None:
+        """Compare with the concept that stands nearest, else with what its clause speaks of."""
+        found = self.by_concept(tree, path, text, lines, evidence.concepts, evidence.edge)
+        if found is not None and not found.agrees:
+            subject = self.by_concept(tree, path, text, lines, evidence.subject, evidence.edge)
+            return subject if subject and subject.agrees else found
+        return found
 
     @staticmethod
     def _by_beside(path: str, text: FileText, lines: Lines, evidence: Evidence) -> Finding | None:

@@ -71,7 +71,8 @@ class Reading:
     def is_part(self, named: Span, cited: Span) -> bool:
         """Whether a citation may give the place of a part of something named."""
         gap = self._text[named[1] : cited[0]] if named[1] <= cited[0] else "'s"
-        return self.is_frame(named, cited) or _OF_IT.search(gap) is not None
+        loose = not re.search(r"[(（]", gap) and self.naming.goes_on(cited[1])
+        return loose or self.is_frame(named, cited) or _OF_IT.search(gap) is not None
 
     def piece(self, spot: Spot) -> str:
         """Give the part of a clause between two commas, without the citation."""
@@ -106,6 +107,9 @@ class Evidence:
         self.concepts, self.distant = self._said.concepts, self._said.distant
         """The concepts that are named, the nearest first; whether they are named above the code
         that the citation closes, not in its own sentence."""
+
+        self.subject = self._said.subject
+        """What the clause speaks of when the nearest concept is only its object."""
 
     @cached_property
     def beside(self) -> Beside | None:

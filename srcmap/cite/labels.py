@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from srcmap.cite.spots import Spot, Spots
 
 
-_COLON = re.compile(r"(?<=[^\s`*])[`*]*\s?(?:：|:(?=[\s`*]))")
+_COLON = re.compile(r"(?<=[^\s`*])[`*]*(?:\s?(?:：|:(?=[\s`*]))|\s?(?:—+|–)|\s[-=＝]\s)")
 _HEAD = re.compile(r"[ \t>]*(?:(?:[-*+•|]|\d+[.)、])\s+)?\**(?=[\w`])")
 _END = re.compile(r"[`*)）\]]*[;；.。,，]?[ \t]*(?:\r?\n|\||\Z)")
 _STOP = re.compile(r"[.。;；！？!?]\s|[。；]")

@@ -44,6 +44,12 @@ _COMPOUND = re.compile(
 _PATH = re.compile(r"\S+/\S+\.\w{1,5}(?:[:#]\S*)?")
 
 
+_PARTED = re.compile(r"[,，;；。:：、|—–「」“”]|\b(?:and|then|before|after)\b|\.\s|\n\s*\n|再|然后")
+_PARTED_CELLS = re.compile(r"[;；。:：]|\n")
+_HOLDERS = frozenset({"kv-loop", "kernel-grid", "combine", "cube-scope", "vector-scope"})
+"""What other concepts are parts of: as a label it may only say where they are."""
+
+
 class Said(NamedTuple):
     """The concepts that a citation is said to be, the nearest first."""
 
@@ -52,6 +58,8 @@ class Said(NamedTuple):
     """Said above the code that the citation closes, not in its own sentence."""
     last: int = 0
     """Where the nearest ends, when it stands before."""
+    subject: tuple[str, ...] = ()
+    """What the clause speaks of, when the nearest is only its object."""
 
 
 def _concepts(named: Sequence[Named]) -> tuple[str, ...]:
@@ -83,9 +91,11 @@ class Naming:
             chain = self._joined(named, at) if found[0].last == named[-1].last else []
             if len(chain) == len(spot.group) > 1:
                 return Said(chain[spot.nth], last=found[0].last)
+            subject = _concepts(self._subject(named, found[0]))
             beside = [m for m in found if GLUE.fullmatch(self._text, m.last, at)]
             joined = tuple(concept for one in reversed(chain) for concept in one)
-            return Said(joined or _concepts(beside or found), last=found[0].last)
+            told = joined or _concepts(beside or found)
+            return Said(told, last=found[0].last, subject=subject)
         behind = [
             m
             for m in self._named(*spot.after)
@@ -100,10 +110,29 @@ class Naming:
             return None
         if self._spots.codes(*place):
             return Said(())
-        found = [one for one in named if place[0] <= one.first and one.last == place[1]]
-        return (
-            Said(_concepts(found), last=place[1]) if found and found[0].first == place[0] else None
-        )
+        found = [one for one in named if one[:2] == place]
+        holds = all(one.concept in _HOLDERS for one in found) and len(found) < len(named)
+        return Said(_concepts(found), last=place[1]) if found and not holds else None
+
+    def _subject(self, named: Sequence[Named], nearest: Named) -> list[Named]:
+        """List what a clause speaks of whose object is the concept that stands nearest.
+
+        "The accumulator is multiplied by the rescale factor at a.py:91": either may be meant.
+        """
+        row = self._page.blocks and self._page.blocks[self._page.block_at(nearest.first)].kind
+        parted = _PARTED_CELLS if row == "row" else _PARTED
+        found = []
+        for one in named:
+            gap = self._text[one.last : nearest.first]
+            head = self._text[max(one.first - 28, 0) : one.first]
+            away = AWAY_BEFORE.search(head) or AWAY_AFTER.match(self._text, one.last)
+            if one.last <= nearest.first and not (
+                away or parted.search(gap) or _AND.fullmatch(gap)
+            ):
+                found.append(one)
+        return [
+            one for one in found if one.first == found[0].first and one.concept != nearest.concept
+        ]
 
     def _joined(self, named: Sequence[Named], at: int) -> list[tuple[str, ...]]:
         """List the concepts that are joined to each other right before a citation.
@@ -114,6 +143,9 @@ class Naming:
         between = GLUE
         for place, same in groupby(reversed(named), key=lambda one: (one.first, one.last)):
             if not between.fullmatch(self._text, place[1], at):
+                break
+            head = self._text[max(place[0] - 28, 0) : place[0]]
+            if chain and AWAY_BEFORE.search(head):
                 break
             chain.insert(0, tuple(one.concept for one in same))
             at, between = place[0], _AND
@@ -163,6 +195,10 @@ class Naming:
             and region is not None
             and (region.last - region.first > named.last - named.first + 8)
         )
+
+    def goes_on(self, end: int) -> bool:
+        """Whether a clause goes on behind a citation."""
+        return self._placing.goes_on(end)
 
     def names(self, spot: Spot) -> tuple[str, ...]:
         """List the names about a citation, its clause first."""

@@ -76,7 +76,7 @@ _LINKS = re.compile(
 """What makes code behind a citation a part of what is said of its lines."""
 _COMMA = re.compile(r"[`*)）\]]*行?[,，]\s?(?:the\s)?[`*]*")
 _BULLET = re.compile(r"[ \t>]*(?:[-*+•]|\d+[.)、])\s+(?:[Ll]ines?\s|L|第\s?)?[`*:：]*")
-_COMMA_LED = re.compile(r"[,，]\s*[\s`*\\{]*(?:\\\w+\{)?(?::\w+:)?[`*]*\Z")
+_COMMA_LED = re.compile(r"[,，]\s*(?:[由被经让给供把])?[\s`*\\{]*(?:\\\w+\{)?(?::\w+:)?[`*]*\Z")
 _ENDS = re.compile(r"[`*]*\s?(?:\Z|[。，；,.;\n（(|)）])")
 _BRACKET = re.compile(r"[\s`*]*[(（][\s`*]*")
 _ALONE = re.compile(r"[(（][\s`*]*(?:[a-z]+\s)?\Z")
@@ -88,6 +88,11 @@ _NONE = re.compile(
     re.IGNORECASE,
 )
 """In brackets right behind something named stands its place, unless it is not there at all."""
+_OBJECT = re.compile(
+    r"(?:\b(?:(?:multiplied|divided|scaled|rescaled) (?:with|by)|times|minus|plus|subtracts?)\s+"
+    r"(?:(?:the|an?|its|this|that|old|new)\s+){0,2}|(?:乘以|除以|减去|加上|乘上|减掉)\s?)[`*]*\Z"
+)
+"""What stands behind these is what something else is computed with."""
 _LATER = re.compile(r"\b(?:comes|follows|later|elsewhere|needs?|waits?|already)\b|之后|再|等|已经")
 """What is said of something that is not where the citation is."""
 _PIECE = re.compile(r"[,，;；。、|]|\.(?:\s|\Z)|\n\s*\n")
@@ -112,12 +117,14 @@ class Placing:
         gap = self._text[last:at]
         if _ALONE.search(head) and _CLOSED.match(gap):
             gap = gap[gap.find(_CLOSED.match(gap)[1]) + 1 :]  # type: ignore[index]
+        if _OBJECT.search(head):
+            return ""
         if _BRACKET.fullmatch(gap) and not _NONE.search(head):
             return "beside"
         if AWAY_BEFORE.search(head) or AWAY_AFTER.match(self._text, last):
             return ""
         if len(gap) <= 60 and GLUE.fullmatch(gap):
-            return "" if _COMMA_LED.search(gap) and self._goes_on(end) else "beside"
+            return "" if _COMMA_LED.search(gap) and self.goes_on(end) else "beside"
         if len(gap) > 240 or _DENIED.search(gap) or _APART.search(gap):
             return ""
         framed = FRAME_BEFORE.search(head) or FRAME_AFTER.match(self._text, last)
@@ -163,7 +170,7 @@ class Placing:
         away = AWAY_BEFORE.search(head) or _BELOW.search(head)
         return away is not None or OTHER.search(gap) is not None
 
-    def _goes_on(self, end: int) -> bool:
+    def goes_on(self, end: int) -> bool:
         """Whether the clause goes on behind a citation: it is what the clause speaks of."""
         rest = self._text[end : min(self._spots.edge_after(end), end + 80)]
         piece = _PIECE.search(rest)

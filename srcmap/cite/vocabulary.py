@@ -326,6 +326,9 @@ ALSO: dict[str, tuple[str, ...]] = {
         "分母迭代", "logsum update", "update of logsum", "l update", "分母合并",
     ),
     "acc-rescale": (
+        "accumulator is multiplied by the rescale factor", "accumulator is multiplied",
+        "accumulator times the rescale factor", "multiplies the accumulator", "累加器乘以",
+        "累加器乘重标度因子", "累加器乘以重标度因子", "累加器乘上重标度因子", "给累加器乘",
         "accumulator is rescaled", "accumulators are rescaled", "output is rescaled",
         "累加器被重标度",
         "accumulator rescaling", "rescale of the accumulator", "rescaling of the accumulator",
@@ -368,6 +371,7 @@ ALSO: dict[str, tuple[str, ...]] = {
         "sink 累加",
     ),
     "normalise": (
+        "divided by the denominator", "divided by the row sum", "output is divided",
         "output is normalised", "result is normalised", "accumulator is divided",
         "final division", "final normalisation", "division by the denominator", "last division",
         "normalisation of the output", "output normalisation", "division by the row sum",

@@ -39,6 +39,20 @@ LABELS = (
     ("- `past_len`: the shift of the causal mask, `{mha}:{}`", "30", "28"),
     ("- `loop_range`：因果掩码打开时截断，`{mha}:{}`", "59-63", "97-98"),
 )
+OBJECTS = (
+    ("- Rescale factor — exp of the old maximum minus the new one, `{mha}:{}`", "82-83", "77-81"),
+    ("- The rescale factor is exp of old minus new row maximum, see `{mha}:{}`.", "82-83", "86"),
+    ("- 行和 —— 概率按行相加，`{mha}:{}`", "86", "87-88"),
+    ("The denominator takes the row sum: `{mha}:{}`.", "87-88", "91-92"),
+    ("循环上界考虑因果掩码，`{mha}:{}`。", "59-63", "91-92"),
+    ("The loop bound for the causal mask: `{mha}:{}`.", "59-63", "91-92"),
+    ("The accumulator is multiplied by the rescale factor at `{mha}:{}`.", "91-92", "86"),
+    ("累加器乘以重缩放因子（`{mha}:{}`）。", "91-92", "86"),
+    ("The row sum in the KV loop (`{mha}:{}`).", "86", "91-92"),
+    ("- KV 循环：每一块先算行和，`{mha}:{}`", "86", "91-92"),
+    ("After the probability, the row sum is at `{mha}:{}`.", "86", "84-85"),
+    ("概率算完之后，行和在 `{mha}:{}`。", "86", "84-85"),
+)
 CASES = (
     ("| where the loop starts under a sliding window | `{sink}:{}` |", "84", "91-92"),
     ("滑动窗口下循环从哪里开始：`{sink}:{}`。", "84", "91-92"),
@@ -70,6 +84,7 @@ PARTS = (
     "The body of `generate_qkv` (`{utils}:28-40`).",
     "Inside `convert_to_uint32`, lines 20-23 of `{topk}` pick the sign.",
     "`convert_to_uint32` 的返回值：`{topk}:20-24`。",
+    "`generate_qkv` 在 `{utils}:32-40` 处理 padding。",
 )  # fmt: skip
 
 
@@ -79,7 +94,9 @@ def verdict(auditor: Auditor, text: str, lines: str = "") -> str:
     return [one.verdict for one in judged if one.citation.target.lines][-1]
 
 
-@pytest.mark.parametrize(("text", "right", "wrong"), [*LABELS, *CASES, *SUBJECTS, *HANDED])
+@pytest.mark.parametrize(
+    ("text", "right", "wrong"), [*LABELS, *OBJECTS, *CASES, *SUBJECTS, *HANDED]
+)
 def test_what_a_line_is_about_decides(auditor: Auditor, text: str, right: str, wrong: str) -> None:
     assert (verdict(auditor, text, right), verdict(auditor, text, wrong)) == ("ok", "off")
 
