@@ -55,10 +55,26 @@ def heading(spots: Spots, citation: Citation) -> tuple[int, int] | None:
     block, above = spots.page.blocks[index], spots.page.blocks[index - 1]
     rest = spots.without_places(block.first, citation.at[0])
     shown = spots.text[above.first : above.last].strip()
-    if re.search(r"\w", rest) or spots.edge_before(citation.at[0]) > above.first:
+    if speaks(rest) or spots.edge_before(citation.at[0]) > above.first:
         return None
     label = len(shown) < 60 and (shown.endswith((":", "：")) or re.fullmatch(r"\*\*.+\*\*", shown))
     return above[:2] if above.kind == "heading" or label else None
+
+
+_ANSWER = re.compile(
+    r"[ \t>*_-]*(?:A|Answer|答|回答)?[*_]*\s?[:：.]?[*_\s]*(?:[Ss]ee|[Ii]n|[Aa]t|在|见)?[\s`*]*"
+)
+_ASKS = re.compile(r"[?？][*_`]*\s*\Z")
+
+
+def question(spots: Spots, citation: Citation) -> tuple[int, int] | None:
+    """Give the line above that asks what a citation answers."""
+    first, _ = spots.line_of(citation.at[0])
+    above, stop = spots.line_of(max(first - 1, 0))
+    if first < 1 or not _ANSWER.fullmatch(spots.text, first, citation.at[0]):
+        return None
+    asks = _ASKS.search(spots.text, above, stop)
+    return (above, asks.start()) if asks and spots.edge_before(first) <= above else None
 
 
 def of_include(spots: Spots, citation: Citation) -> tuple[Span, Span, Span, None, bool]:

@@ -93,6 +93,8 @@ _OBJECT = re.compile(
     r"(?:(?:the|an?|its|this|that|old|new)\s+){0,2}|(?:乘以|除以|减去|加上|乘上|减掉)\s?)[`*]*\Z"
 )
 """What stands behind these is what something else is computed with."""
+_ORDERED = re.compile(r"\w[ \t]+(?:right\s|just\s)?(?:before|until)\s+(?:the\s|an?\s)?[`*]*\Z")
+"""What is done before something that brackets follow is there as well as that."""
 _LATER = re.compile(r"\b(?:comes|follows|later|elsewhere|needs?|waits?|already)\b|之后|再|等|已经")
 """What is said of something that is not where the citation is."""
 _PIECE = re.compile(r"[,，;；。、|]|\.(?:\s|\Z)|\n\s*\n")
@@ -120,7 +122,7 @@ class Placing:
         if _OBJECT.search(head):
             return ""
         if _BRACKET.fullmatch(gap) and not _NONE.search(head):
-            return "beside"
+            return "" if _ORDERED.search(head) else "beside"
         if AWAY_BEFORE.search(head) or AWAY_AFTER.match(self._text, last):
             return ""
         if len(gap) <= 60 and GLUE.fullmatch(gap):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.cells import cells_of
 from srcmap.cite.glue import TOGETHER
-from srcmap.cite.labels import first_cell, heading, of_include
+from srcmap.cite.labels import first_cell, heading, of_include, question
 from srcmap.cite.seams import (
     CLOSED,
     CLOSES,
@@ -92,8 +92,11 @@ class Spots:
             return Spot(line, line, (citation.at[1], citation.at[1]), None, False)
         begins = self.begins(citation) and bool(self.above(citation))
         if not begins and not any(telling(self.text[slice(*part)]) for part in (before, after)):
-            before = first_cell(self, citation) or heading(self, citation) or before
+            before = self._named_above(citation) or before
         return Spot((first, last), before, after, self._lead(citation) if begins else None, begins)
+
+    def _named_above(self, citation: Citation) -> tuple[int, int] | None:
+        return first_cell(self, citation) or heading(self, citation) or question(self, citation)
 
     def _grouped(self, spot: Spot, citation: Citation) -> Spot:
         here = bisect_left(self.places, citation.at)

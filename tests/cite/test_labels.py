@@ -53,6 +53,12 @@ OBJECTS = (
     ("After the probability, the row sum is at `{mha}:{}`.", "86", "84-85"),
     ("概率算完之后，行和在 `{mha}:{}`。", "86", "84-85"),
 )
+ASKED = (
+    ("Q: Where is the row sum?\nA: `{mha}:{}`.", "86", "84-85"),
+    ("**问：行和在哪里？**\n答：见 `{mha}:{}`。", "86", "84-85"),
+    ("### Row sum\n\nSee `{mha}:{}`.", "86", "67-71"),
+    ("### 行和\n\n见 `{mha}:{}`。", "86", "67-71"),
+)
 CASES = (
     ("| where the loop starts under a sliding window | `{sink}:{}` |", "84", "91-92"),
     ("滑动窗口下循环从哪里开始：`{sink}:{}`。", "84", "91-92"),
@@ -95,7 +101,7 @@ def verdict(auditor: Auditor, text: str, lines: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "right", "wrong"), [*LABELS, *OBJECTS, *CASES, *SUBJECTS, *HANDED]
+    ("text", "right", "wrong"), [*LABELS, *OBJECTS, *ASKED, *CASES, *SUBJECTS, *HANDED]
 )
 def test_what_a_line_is_about_decides(auditor: Auditor, text: str, right: str, wrong: str) -> None:
     assert (verdict(auditor, text, right), verdict(auditor, text, wrong)) == ("ok", "off")
@@ -104,6 +110,10 @@ def test_what_a_line_is_about_decides(auditor: Auditor, text: str, right: str, w
 @pytest.mark.parametrize("text", PARTS)
 def test_a_part_of_a_definition_may_be_cited(auditor: Auditor, text: str) -> None:
     assert verdict(auditor, text) == "ok"
+
+
+def test_what_is_done_before_something_is_not_held_to_its_place(auditor: Auditor) -> None:
+    assert verdict(auditor, "The scores are masked before the max (`{mha}:67-71`).") != "off"
 
 
 def test_a_quotation_in_brackets_must_stand_in_the_section(auditor: Auditor) -> None:
