@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from srcmap.cite.beside import Besides
+from srcmap.cite.glue import GLUE
 from srcmap.cite.naming import Naming
 from srcmap.cite.placing import FRAME_AFTER, FRAME_BEFORE
 from srcmap.cite.quoting import Quoting
@@ -71,7 +72,7 @@ class Reading:
     def is_part(self, named: Span, cited: Span) -> bool:
         """Whether a citation may give the place of a part of something named."""
         gap = self._text[named[1] : cited[0]] if named[1] <= cited[0] else "'s"
-        loose = not re.search(r"[(（]", gap) and self.naming.goes_on(cited[1])
+        loose = self.naming.goes_on(cited[1]) or not GLUE.fullmatch(gap)
         return loose or self.is_frame(named, cited) or _OF_IT.search(gap) is not None
 
     def piece(self, spot: Spot) -> str:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 _COLON = re.compile(r"(?<=[^\s`*])[`*]*(?:\s?(?:：|:(?=[\s`*]))|\s?(?:—+|–)|\s[-=＝]\s)")
 _HEAD = re.compile(r"[ \t>]*(?:(?:[-*+•|]|\d+[.)、])\s+)?\**(?=[\w`])")
 _END = re.compile(r"[`*)）\]]*[;；.。,，]?[ \t]*(?:\r?\n|\||\Z)")
+_ELSE = re.compile(
+    r"\b(?:initiali[sz]\w*|alloc\w*|buffers?|else|otherwise|offset|cleared|zeroed|declared)\b"
+    r"|初始化|初值|清零|分配|缓冲|否则|偏移|声明",
+    re.IGNORECASE,
+)
+"""What else may be said of something than what it does."""
 _STOP = re.compile(r"[.。;；！？!?]\s|[。；]")
 
 
@@ -32,7 +38,7 @@ def item_label(spots: Spots, spot: Spot) -> tuple[int, int] | None:
     gap = spots.text[colon.end() : at]
     if not speaks(gap) or GLUE.fullmatch(gap) or spots.codes(colon.end(), at - 2):
         return None
-    parted = _STOP.search(gap) or is_away(gap)
+    parted = _STOP.search(gap) or _ELSE.search(gap) or is_away(gap)
     return None if parted or head.end() >= colon.start() else (head.end(), colon.start())
 
 

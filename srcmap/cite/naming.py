@@ -46,6 +46,18 @@ _PATH = re.compile(r"\S+/\S+\.\w{1,5}(?:[:#]\S*)?")
 
 _PARTED = re.compile(r"[,，;；。:：、|—–「」“”]|\b(?:and|then|before|after)\b|\.\s|\n\s*\n|再|然后")
 _PARTED_CELLS = re.compile(r"[;；。:：]|\n")
+_READS = re.compile(
+    r"读|加载|查|局部|拷|搬|\b(?:loads?|loaded|loading|reads?|look\w*|local|cop(?:y|ied))\b"
+)
+_READ = {
+    "mask-param": ("mask-load",), "block-mask-param": ("block-mask",),
+    "block-indices-param": ("block-index", "gather"),
+    "block-table-param": ("block-table", "paged-load"),
+    "workspace-param": ("workspace-read", "workspace-write"),
+}  # fmt: skip
+_HOLDS = re.compile(r"\b(?:alloc\w*|buffers?|fragments?)\b|缓冲|分配")
+_HELD = frozenset({"tmem-alloc", "workspace-param", "workspace-write", "workspace-read"})
+"""What is itself about buffers; of others the buffer is not where they happen."""
 _HOLDERS = frozenset({"kv-loop", "kernel-grid", "combine", "cube-scope", "vector-scope"})
 """What other concepts are parts of: as a label it may only say where they are."""
 
@@ -95,6 +107,7 @@ class Naming:
             beside = [m for m in found if GLUE.fullmatch(self._text, m.last, at)]
             joined = tuple(concept for one in reversed(chain) for concept in one)
             told = joined or _concepts(beside or found)
+            subject += self._read_too(told, spot)
             return Said(told, last=found[0].last, subject=subject)
         behind = [
             m
@@ -113,6 +126,11 @@ class Naming:
         found = [one for one in named if one[:2] == place]
         holds = all(one.concept in _HOLDERS for one in found) and len(found) < len(named)
         return Said(_concepts(found), last=place[1]) if found and not holds else None
+
+    def _read_too(self, told: Sequence[str], spot: Spot) -> tuple[str, ...]:
+        """List what is read of the parameters that are named, when the sentence speaks of that."""
+        reads = _READS.search(self._text, spot.head[0], spot.after[0] + 24)
+        return tuple(c for one in told for c in _READ.get(one, ())) if reads else ()
 
     def _subject(self, named: Sequence[Named], nearest: Named) -> list[Named]:
         """List what a clause speaks of whose object is the concept that stands nearest.
@@ -169,6 +187,8 @@ class Naming:
         if self._in_quotation(named) or (named.short and _COMPOUND.search(head)):
             return False
         if named.short and _UNDER.match(self._text, named.last):
+            return False
+        if named.concept not in _HELD and _HOLDS.search(self._text, named.last, at):
             return False
         placed = self._placing.before(named.first, named.last, at, spot.after[0])
         if named.short:

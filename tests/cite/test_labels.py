@@ -112,6 +112,18 @@ def test_a_part_of_a_definition_may_be_cited(auditor: Auditor, text: str) -> Non
     assert verdict(auditor, text) == "ok"
 
 
+@pytest.mark.parametrize("text", [
+    "- Row sum: buffer allocated, `{mha}:51`", "- 行和：缓冲区分配，`{mha}:51`",
+    "- 因果掩码：否则走边界掩码，`{mha}:72-74`", "- 分母：初始化为零，`{mha}:56`",
+    "传入的块掩码在 `{sparse}:77` 读取。", "The block mask passed in is read at `{sparse}:77`.",
+    "`generate_qkv`: padding is removed at `{utils}:36-45`.",
+])  # fmt: skip
+def test_what_else_is_said_of_something_is_not_held_to_its_place(
+    auditor: Auditor, text: str
+) -> None:
+    assert verdict(auditor, text) != "off"
+
+
 def test_what_is_done_before_something_is_not_held_to_its_place(auditor: Auditor) -> None:
     assert verdict(auditor, "The scores are masked before the max (`{mha}:67-71`).") != "off"
 
