@@ -40,9 +40,6 @@ class Tiling(NamedTuple):
     """Programs that share a multiprocessor: while one waits, another computes."""
     queries: int = 4
     """Neighbouring queries of a program: 1, 2 or 4, as many as their heads fit into a tile."""
-    merged: bool = True
-    """Whether a program finds out which blocks are listed before it reads any; else it reads all
-    that are in the past, which is quicker when there are few."""
 
 
 @tilelang.jit(out_idx=[4], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -60,13 +57,11 @@ def nsa_forward(
     stages: int = 2,
     residents: int = 2,
     queries: int = 4,
-    merged: bool = True,
 ) -> Any:
     """Return the kernel of these sizes: Q, K, V, BlockIndices -> Output.
 
     Each query lists `listed` blocks of `block_size` keys for each KV head. A tile has the heads of
     a group for `queries` queries, one after the other; a group of more than 64 has several tiles.
-    The rest is explained at `Tiling`.
     """
     accum = "float32"
     q_shape = [batch, seq_len, heads, dim]
@@ -137,43 +132,6 @@ def nsa_forward(
         for i in T.Parallel(ROWS):
             l[i] = l[i] * rescale[i] + row_sum[i]
 
-    @T.macro
-    def prepare(sample, first, head, kv_head, rows, Q, BlockIndices, Q_shared, times):
-        """Load the queries, and count how often each lists each block."""
-        mine = T.alloc_fragment([queries * listed], "int32")
-        # concept: block-index
-        for e in T.Parallel(queries * listed):
-            mine[e] = T.if_then_else(
-                first + e // listed < seq_len,
-                BlockIndices[sample, first + e // listed, kv_head, e % listed],
-                -1,
-            )
-        # end
-        for t in T.Parallel(blocks):
-            times[t] = 0
-        for i, j in T.Parallel(ROWS, dim):
-            if (i < queries * each) & (i % each < rows) & (first + i // each < seq_len):
-                Q_shared[i, j] = Q[sample, first + i // each, head + i % each, j]
-            else:
-                Q_shared[i, j] = 0
-        # A block that starts after its query, or before 0, is none: so lists are filled.
-        # concept: block-skip
-        for e in T.Parallel(queries * listed):
-            if (mine[e] >= 0) & (mine[e] <= (first + e // listed) // block_size):
-                T.atomic_add(times[mine[e]], 1 << (e // listed * 8))
-        # end
-        T.fence_proxy_async()  # Q comes through registers, and the products do not
-
-    def how_many(before, first):
-        """Return how many blocks the program reads: those listed, or all in its queries' past."""
-        if merged:
-            return before[blocks]
-        return T.min(blocks, (first + queries - 1) // block_size + 1)
-
-    def which(union, s):
-        """Return the number of the block in place s."""
-        return union[s] if merged else s
-
     @T.prim_func
     def main(
         Q: T.Tensor(q_shape, dtype),
@@ -194,8 +152,8 @@ def nsa_forward(
             K_shared = T.alloc_shared([stages, block_size, dim], dtype)
             V_shared = T.alloc_shared([stages, block_size, dim], dtype)
             times = T.alloc_shared([blocks], "int32")
-            before = T.alloc_shared([blocks + 1 if merged else 1], "int32")
-            union = T.alloc_shared([blocks if merged else 1], "int32")
+            before = T.alloc_shared([blocks + 1], "int32")
+            union = T.alloc_shared([blocks], "int32")
             acc_s = T.alloc_fragment([ROWS, block_size], accum)
             p = T.alloc_fragment([ROWS, block_size], dtype)
             acc_o = T.alloc_fragment([ROWS, dim], accum)
@@ -219,25 +177,39 @@ def nsa_forward(
             first = bx * queries
 
             tx = T.get_thread_binding()
-            if merged:
-                if tx < 128:
-                    prepare(sample, first, head, kv_head, rows, Q, BlockIndices, Q_shared, times)
-                    # before[t]: how many blocks before t anybody lists, and so the place of t.
-                    for t in T.Parallel(blocks + 1):
-                        before[t] = T.if_then_else(
-                            t > 0, T.if_then_else(times[T.max(t - 1, 0)] > 0, 1, 0), 0
-                        )
-                    T.cumsum(before)
-                    for t in T.Parallel(blocks):
-                        if before[t + 1] > before[t]:
-                            union[before[t]] = t
-                T.sync_threads()
-            count = how_many(before, first)
+            if tx < 128:
+                for t in T.Parallel(blocks):
+                    times[t] = 0
+                for i, j in T.Parallel(ROWS, dim):
+                    if (i < queries * each) & (i % each < rows) & (first + i // each < seq_len):
+                        Q_shared[i, j] = Q[sample, first + i // each, head + i % each, j]
+                    else:
+                        Q_shared[i, j] = 0
+                T.fence_proxy_async()  # Q comes through registers, and the products do not
+                # A block that starts after its query, or before 0, is none: so lists are filled.
+                # concept: block-index, block-skip
+                for e in T.Parallel(queries * listed):
+                    if first + e // listed < seq_len:
+                        place = BlockIndices[sample, first + e // listed, kv_head, e % listed]
+                        if (place >= 0) & (place <= (first + e // listed) // block_size):
+                            T.atomic_add(times[place], 1 << (e // listed * 8))
+                # end
+                # before[t]: how many blocks before t anybody lists, and so the place of t.
+                for t in T.Parallel(blocks + 1):
+                    before[t] = T.if_then_else(
+                        t > 0, T.if_then_else(times[T.max(t - 1, 0)] > 0, 1, 0), 0
+                    )
+                T.cumsum(before)
+                for t in T.Parallel(blocks):
+                    if before[t + 1] > before[t]:
+                        union[before[t]] = t
+            T.sync_threads()
+            count = before[blocks]
 
             if tx >= 128:  # the warp group that copies
                 T.set_max_nreg(24, 0)
                 for s in T.serial(count):
-                    start = which(union, s) * block_size
+                    start = union[s] * block_size
                     T.mbarrier_wait_parity(k_free[s % stages], ((s // stages) & 1) ^ 1)
                     # concept: gather
                     T.tma_copy(
@@ -258,8 +230,6 @@ def nsa_forward(
                     T.mbarrier_arrive(v_ready[s % stages])
             else:  # the one that computes
                 T.set_max_nreg(registers(residents), 1)
-                if not merged:
-                    prepare(sample, first, head, kv_head, rows, Q, BlockIndices, Q_shared, times)
                 # concept: state-init
                 T.fill(acc_o, 0)
                 T.fill(l, 0)
@@ -279,7 +249,7 @@ def nsa_forward(
                     T.wait_wgmma(0)
                     # end
                     T.mbarrier_arrive(k_free[0])
-                    place = which(union, 0)
+                    place = union[0]
                     often = times[place]
                     softmax(
                         place * block_size, often, first,
@@ -306,7 +276,7 @@ def nsa_forward(
                         # end
                         T.wait_wgmma(1)  # the scores are there, the second product is under way
                         T.mbarrier_arrive(k_free[(s + 1) % stages])
-                        following = which(union, s + 1)
+                        following = union[s + 1]
                         again = times[following]
                         softmax(
                             following * block_size, again, first,
@@ -379,10 +349,7 @@ def attention(
     launch.check_table("block_indices", block_indices, table, "int32", q)
     if tiling is None:
         device = launch.device_name(q.device.index)
-        default = Tiling(
-            residents=1 if sizes.dim * block_size > 8192 else 2,
-            merged=sizes.seq_q > 4 * block_size,
-        )
+        default = Tiling(stages=2, residents=1 if sizes.dim * block_size > 8192 else 2)
         tiling = launch.tuned("nsa", device, default, dim=sizes.dim, block_size=block_size)
     kernel = _compiled(sizes, listed, block_size, causal, scale, tiling)
     return kernel(q, k, v, block_indices)
@@ -419,7 +386,6 @@ def _compiled(
         tiling.stages,
         tiling.residents,
         tiling.queries,
-        tiling.merged,
     )
 
 

@@ -46,7 +46,6 @@ CASES = {
     "groups of 70": Case(group=70, block_size=16),
     "large blocks": Case(seq_len=300, dim=128, block_size=128, tiling=(("residents", 1),)),
     "one query a program": Case(tiling=(("queries", 1), ("residents", 3))),
-    "all of the past": Case(lists="twins", tiling=(("merged", 0),)),
 }
 BATCH, KV_HEADS = 2, 2
 

@@ -53,9 +53,6 @@ CASES = {
     "large scores": Case(130, size=12.0, dim=128),
     "large scores, not causal": Case(90, size=40.0, causal=False),
     "bfloat16": Case(130, dtype="bfloat16", lists="twins"),
-    "all of the past": Case(130, batch=2, tiling=(("merged", 0), ("stages", 3))),
-    "all of the past, twins": Case(75, lists="twins", causal=False, tiling=(("merged", 0),)),
-    "all of the past, none": Case(20, lists="none", tiling=(("merged", 0),)),
     "one stage": Case(100, tiling=(("stages", 1),)),
 }
 
