@@ -35,7 +35,7 @@ class Case(NamedTuple):
     density: float
     """The share of blocks that are on; beyond 1, all."""
     block: int = 64
-    tiling: tuple[tuple[str, int], ...] = ()
+    tiling: tuple[tuple[str, Any], ...] = ()
 
 
 def call(seq_len: int, dim: int, causal: bool, dtype: str = "float16", size: float = 1.0) -> Call:
@@ -130,7 +130,8 @@ def test_block_sparse(name: str) -> None:
     options: dict[str, Any] = {"causal": causal, "block": case.block}
     exact = reference(*map(wide, (q, k, v)), wide(flags), **options)
     theirs = their_error(case, q, k, v, flags)
-    chosen = Tiling(**{"residents": 128 // case.block, **dict(case.tiling)})
+    cut: dict[str, Any] = {"residents": 128 // case.block, **dict(case.tiling)}
+    chosen = Tiling(**cut)
     got = run_poisoned(lambda *x: attention(*x, **options, tiling=chosen), q, k, v, flags)
     label = f"block_sparse {name} {case}"
     compare(label, got, exact, theirs, case.call.dtype)
