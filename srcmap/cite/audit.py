@@ -109,14 +109,17 @@ class Auditor:
         reading = Reading(page, citations, self._concepts)
         digests = self._records(path.parent).digests(path.name)
         seen: dict[str, int] = {}
+        before: Citation | None = None
         for citation in citations:
             nth = seen[citation.text] = seen.get(citation.text, 0) + 1
             evidence = reading.evidence(citation)
             if self._task.judge:
                 known = digests.get((citation.text, nth))
-                yield self._judge.judge(shown, citation, evidence, known)
+                one = self._judge.judge(shown, citation, evidence, known, before)
             else:
-                yield self._judge.scanned(shown, citation, evidence)
+                one = self._judge.scanned(shown, citation, evidence, before)
+            before = one.citation
+            yield one
 
     def _exists_beside(self, path: Path) -> Exists:
         return Exists(path.parent, self._task.project)

@@ -112,6 +112,12 @@ class Evidence:
         self.subject = self._said.subject
         """What the clause speaks of when the nearest concept is only its object."""
 
+    def follows(self, before: Citation) -> bool:
+        """Whether these are lines without a file, behind others in their sentence."""
+        rules = {self._citation.rule, before.rule}
+        near = self._spot.sentence[0] <= before.at[0] < self._citation.at[0]
+        return rules == {"continuation"} and near and len(before.options) == 1
+
     @cached_property
     def beside(self) -> Beside | None:
         """What stands right beside it."""

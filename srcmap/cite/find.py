@@ -150,7 +150,8 @@ class _Reading:
             return
         if self._continuing.names_something_else(mention):
             return
-        found = self._continuing.candidates(mention)
+        of = self._sections.same(mention)
+        found = [of] if of else self._continuing.candidates(mention)
         if not found:
             return
         if mention.loose and not self._is_near(mention, found[0]):

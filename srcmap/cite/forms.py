@@ -68,6 +68,11 @@ _TITLE_HERE = re.compile(rf"[「“\"]?(?P<t>{_SECTION_NUMBER}[\s、.][^」”\"
 _OPEN = r"(?:\\(?:path|texttt|url|nolinkurl|lstinline|verb)\*?[{|!+]|:\w+:`|[`*\"\[<]{0,3})"
 """What marks a path as one: of Markdown, of LaTeX, of reStructuredText."""
 _OF = re.compile(rf"[`*]{{0,2}}\s+(?:of|in|from)\s+(?:the\s+)?(?:file\s+)?{_OPEN}")
+_BEFORE_SAME = re.compile(
+    r"[`*]{0,2}\s+(?:of|in)\s+(?:the|that|this)\s(?:very\s)?(?:same\s)?(?:file|document)\b"
+    r"|\s?行?\s?[（(]同一?(?:份|个)?(?:文件|文档)[)）]"
+)
+"""Behind lines: "line 24 of the same file"."""
 _OF_AHEAD = re.compile(
     r"\s+(?:(?:and|to|until|through)\s+)(?:(?:it\s)?(?:ends?|closes?|stops?)\s(?:at|on|in)\s)?lines?\s"
     rf"{N}[`*]{{0,2}}\s+(?:of|in|from)\s+(?:the\s+)?(?:file\s+)?{_OPEN}"
@@ -360,7 +365,7 @@ class Reader:
                     return Mention("lines", first, last, (begin, end), ranges, region=region)
                 if closes and not _after_same(text, start):
                     return Mention("file", first, end, (begin, end), ranges, region=region)
-        same = _after_same(text, start)
+        same = _after_same(text, start) or _BEFORE_SAME.match(text, last) is not None
         joined = _is_joined(text, last_end, start)
         return Mention("lines", first, last, None, ranges, region=region, same=same, joined=joined)
 
@@ -462,7 +467,7 @@ def _after_same(text: str, at: int) -> bool:
     return found is not None and found.end() >= len(head.rstrip(" \n\t`（(:："))
 
 
-_POINTING = re.compile(r"(?:\b(?:at|see|on)\s|(?:见|在|于|从|自)\s?)\Z")
+_POINTING = re.compile(r"(?:\b(?:at|see|on|in|from)\s|(?:见|在|于|从|自)\s?)\Z")
 _BEFORE_SPARE = re.compile(r"(?:[`}|)\]）」”]|[:：,，、—→>|]|[\u4e00-\u9fff])\s?\Z")
 _AFTER_SPARE = re.compile(
     r"(?:\s*\Z|[ \t]*[\r\n|)）,，。;；、`]|\.(?:\s|\Z)|\s?[\u4e00-\u9fff]"
@@ -470,7 +475,7 @@ _AFTER_SPARE = re.compile(
 )
 """About `:98` in running text."""
 _PORT = re.compile(
-    r"(?:监听|端口|绑定|[Ll]isten\w*|\bports?\b|\b[Bb]inds?\b|\bbound)\W{0,3}\w{0,4}\s?\Z"
+    r"(?:监听|端口|绑定|[Ll]isten\w*|\b[Pp]orts?\b|\b[Bb]inds?\b|\bbound)\W{0,3}\w{0,4}\s?\Z"
 )
 _GOING_ON = re.compile(r"(?:\b(?:and|then)\s|[和与]\s?)\Z")
 _JOIN = re.compile(

@@ -12,7 +12,8 @@ _THINGS = (
     " definitions line lines step steps code part kernel scope header update entry row body"
     " itself field member flag option buffer buffers tensor fragment alias attribute"
     " decorator overload signature default note docstring message sentence table section"
-    " paragraph"
+    " paragraph top bottom head first second third fourth fifth sixth seventh eighth last"
+    " upstream"
 )
 _ARTICLES = "a an the this that its whole entire two three four both named called all one"
 _PLACING = (
@@ -29,6 +30,8 @@ _WIDE_THINGS = (
     " 步骤 实现 计算 读取 更新 写入 写回 初始化 拷贝 搬运 加载 分配 取值 检查 归约 求和 合并"
     " 相乘 方法 算子 字段 成员 判断 条件 内核 本身 头部 那里 这里 表达式 缓冲 缓冲区 张量"
     " 属性 装饰器 签名 默认值 说明 文档 原文 原话 一节 表格 全部 都是 两者 二者 三者"
+    " 保存 备份 顶部 底部 开头 末尾 上游 手工 手动 显式 自动 指定 设定 给定 我记得 记得 大概 大约"
+    " 好像 应该 应当 可能 似乎"
 )
 _WIDE_PLACING = (
     "同文件 同一文件 同一份文件 同一个文件 同一文档 同文档 该文件 本文件 参见 详见 参看 请看"
@@ -55,6 +58,20 @@ _REMARK = (
     r"(?=\s?[:：—–,，-]|\s(?:is|at|in)\b|[在见位])"
 )
 """Brackets behind what is named that say something else of it."""
+_RANK = r"第\s?[一二三四五六七八九十\d]{1,2}\s?(?:个|条|项)"
+_BELIEVED = (
+    r"\bI\s(?:think|believe|guess)\b|\bif\sI\s(?:remember|recall)(?:\s(?:rightly|right|correctly|well))?\b"
+    r"|\b(?:probably|presumably|roughly|about)\b"
+)
+_NEXT_TO_IT = (
+    r"(?<![,，\s])\s(?:right|just|directly|immediately)\s(?:below|above|after|before|under|behind)"
+    r"\s(?:it|that|this|them)\b|(?:就在|紧接在?|紧跟在?|紧挨在?)(?:它|其)?的?(?:下面|后面|上面|前面|下方|上方)"
+)
+_DOES_THAT = (
+    r"(?:就是|正是)(?:干|做|管)这个的|\bdoes\s(?:just|exactly|precisely)?\s?(?:that|this)\b"
+)
+_BETWEEN = f"{_RANK}|{_BELIEVED}|{_NEXT_TO_IT}|{_DOES_THAT}"
+"""What may be said between without a claim about the place: ranks, doubts, "does just that"."""
 _OWNER = r"[A-Za-z][\w-]*['’]s(?=\s)|[A-Za-z][\w-]*\s?的(?=\s?[`\[(A-Za-z])"
 """Whose file it is."""
 _MARK = (
@@ -70,7 +87,8 @@ def _any(*lists: str) -> str:
 
 GLUE = re.compile(
     rf"(?:{_MARK}|[,，]|{_PASSIVE}|(?:{_any(_THINGS, _ARTICLES, _PLACING)})(?![A-Za-z0-9_])"
-    rf"|{_COUNTED}|{_VALUE}|{_REMARK}|{_OWNER}|{_any(_WIDE_THINGS, _WIDE_PLACING)}){{0,40}}\Z"
+    rf"|{_COUNTED}|{_BETWEEN}|{_VALUE}|{_REMARK}|{_OWNER}"
+    rf"|{_any(_WIDE_THINGS, _WIDE_PLACING)}){{0,40}}\Z"
 )
 """Between what is named and its citation."""
 JOIN = re.compile(

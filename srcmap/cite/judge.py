@@ -33,18 +33,24 @@ class Judge:
     def __init__(self, shelf: Shelf, concepts: Concepts) -> None:
         self._shelf, self._concepts = shelf, concepts
         self._comparing = Comparing(shelf)
+        self._products = frozenset(part for repo in shelf.locks for part in re.split(r"[-_]", repo))
+        """The names of what the documents are about: they stand everywhere, and prove nothing."""
 
     def judge(
-        self, document: str, citation: Citation, evidence: Evidence, digest: str | None = None
-    ) -> Judged:
-        """Give the verdict on one citation; `digest` is what the record says of its lines."""
+        self, document: str, citation: Citation, evidence: Evidence, digest: str | None = None,
+        before: Citation | None = None,
+    ) -> Judged:  # fmt: skip
+        """Give the verdict on one citation; `digest` is what the record says of its lines.
+
+        `before` is the citation before it, with the file that it was found to mean.
+        """
         advice = () if citation.plain else (Note("cite.advice.plain"),)
         early = self._before_looking(citation)
         if early is not None:
             verdict, reason = early
             return Judged(document=document, citation=citation, verdict=verdict, judged_at=None,
                           reason=reason, warnings=advice)  # fmt: skip
-        citation = self.settled(citation, evidence)
+        citation = self.settled(citation, evidence, before)
         if len(citation.options) > 1:
             return self._ambiguous(document, citation, advice)
         place = citation.options[0] if citation.options else None
@@ -55,9 +61,12 @@ class Judge:
         more = (*judged.warnings, *advice)
         return _with(judged, flags=flags, warnings=more)
 
-    def scanned(self, document: str, citation: Citation, evidence: Evidence) -> Judged:
+    def scanned(
+        self, document: str, citation: Citation, evidence: Evidence,
+        before: Citation | None = None,
+    ) -> Judged:  # fmt: skip
         """Say which file is meant, and no more: what `scan` shows."""
-        citation = self.settled(citation, evidence)
+        citation = self.settled(citation, evidence, before)
         place = citation.options[0] if len(citation.options) == 1 else None
         tree, flags = self._tree(citation, place)
         return Judged(document=document, citation=citation, verdict="plausible", flags=flags,
@@ -104,8 +113,13 @@ class Judge:
 
     # -- which file ----------------------------------------------------------------------
 
-    def settled(self, citation: Citation, evidence: Evidence) -> Citation:
-        """Choose between several files by what stands in them; else the nearest of "same file"."""
+    def settled(
+        self, citation: Citation, evidence: Evidence, before: Citation | None = None
+    ) -> Citation:
+        """Choose between several files by what stands in them; else the nearest of "same file".
+
+        Lines go on in the file of the lines before them in their sentence.
+        """
         options = citation.options
         if len(options) < 2:
             return citation
@@ -114,6 +128,8 @@ class Judge:
             return with_target(citation, agreeing[0])
         if citation.same:
             return with_target(citation, options[0])
+        if before is not None and evidence.follows(before) and before.options[0] in options:
+            return with_target(citation, before.options[0])
         return citation
 
     def _agrees(self, citation: Citation, evidence: Evidence, place: Place) -> bool:
@@ -288,6 +304,8 @@ class Judge:
                     reason=Note("cite.reason.heading", {"title": title.strip("# \r")}),
                 )
         for name in (*evidence.names, *evidence.sentence_names):
+            if place is not None and name.casefold() in self._products:
+                continue
             hits = text.word(name.rpartition(".")[2].rpartition("::")[2])
             if any(lines.first <= n <= lines.last for n in hits):
                 return _with(base, verdict="ok", reason=Note("cite.reason.name", {"name": name}))

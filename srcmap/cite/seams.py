@@ -11,6 +11,10 @@ END = re.compile(
     rf"[。！？](?![」』”])|(?:[!?]|{_SHORTENED}\.)(?=\s|\Z)"
     r"|[:：][ \t*]*\r?\n(?!\s*[`\\])|\n[ \t]*\r?\n|；\s*\n"
 )
+ITEM = re.compile(r"([ \t>#]*)(?:[-*+•]|\d+[.)])[ \t]+(?![-*+•][ \t])\S")
+"""A line that begins an item of a list."""
+CELLS = re.compile(r"^[ \t]*\*[ \t]+-[ \t]", re.MULTILINE)
+"""The row of a table that is written as a list."""
 CLOSED = re.compile(r"[`*)）\]」。.]+\s*\n")
 """A reference at the end of its line: what follows is about something else."""
 CLOSES = re.compile(r"[`*)）\]]*(?:\.\s|。)")

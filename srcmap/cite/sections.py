@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 _CLAUSE_END = re.compile(rf"[;；]|{SENTENCE_END.pattern}")
 _ALSO_SECTION = re.compile(r"[」”\"]?\s?节?\s?(?:与|和|及|、|and|,)\s?")
+_SAME_SECTION = re.compile(
+    r"(?:同一?(?:小)?[节章]|[该此](?:小)?[节章]|\b(?:same|that|this)\s(?:sub)?section)[`*]*[，,:：]?\s?"
+    r"(?:的|里|中|at\s|on\s|in\s)?\s?[(（]?\s?(?:第|[Ll]ines?\s)?\s?[:：]?\Z"
+)
+"""Before lines of the section that was named last."""
 _CHAPTER = re.compile(r"(?:第\s?[\d一二三四五六七八九十]+\s?章|[Cc]hapter\s\d+)[，,的]?\s?\Z")
 
 
@@ -41,6 +46,13 @@ class Sections:
         self._seen[mention.section] = known
         self._last = (mention.last, known)
         self._pending = (mention, known)
+
+    def same(self, mention: Mention) -> Known | None:
+        """Give the document whose section was named last, for lines "in the same section"."""
+        before = self._text[max(mention.first - 40, 0) : mention.first]
+        if self._last is None or mention.first - self._last[0] > 1500:
+            return None
+        return self._last[1] if _SAME_SECTION.search(before) else None
 
     def take(self) -> tuple[Mention, Known] | None:
         """Give the section that was opened last, and close it."""

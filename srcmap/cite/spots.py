@@ -12,6 +12,7 @@ from srcmap.cite.cells import cells_of
 from srcmap.cite.glue import TOGETHER
 from srcmap.cite.labels import first_cell, heading, of_include, question
 from srcmap.cite.seams import (
+    CELLS,
     CLOSED,
     CLOSES,
     COMMA,
@@ -19,6 +20,7 @@ from srcmap.cite.seams import (
     GOES_ON,
     GROUP,
     IN_LINK,
+    ITEM,
     LISTED,
     MARKUP,
     PARTING,
@@ -183,8 +185,17 @@ class Spots:
         for match in END.finditer(self.text, low, first):
             if not self._announces(match.start(), match.end(), first):
                 start = match.end()
-        end = END.search(self.text, last, min(high, last + 700))
-        return (start, end.start() if end else min(high, last + 700))
+        high = min(high, last + 700, self._next_item(low, first, last))
+        end = END.search(self.text, last, high)
+        return (start, end.start() if end else high)
+
+    def _next_item(self, low: int, first: int, last: int) -> int:
+        """Give where the next item of the same list begins, when a paragraph holds several."""
+        begin, stop = self.line_of(first)[0], self.line_of(last)[1]
+        item = ITEM.match(self.text, begin)
+        following = ITEM.match(self.text, stop + 1) if item else None
+        same = item and following and item[1] == following[1]
+        return stop if same and not CELLS.search(self.text, low, first) else len(self.text)
 
     def _announces(self, seam: int, begin: int, at: int) -> bool:
         """Whether a colon at the end of a line ends in nothing but a citation."""
