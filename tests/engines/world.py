@@ -39,11 +39,13 @@ def line_of(source: str, text: str) -> int:
 
 
 def forget() -> None:
-    """Take the stand-ins out of this process."""
+    """Take the stand-ins, and what was imported with them, out of this process."""
     from srcmap.engines.interpreter.standins import AbsentFinder, Finder
     from srcmap.engines.interpreter.torchmap import Hook
 
     kinds = (Finder, AbsentFinder, Hook)
     sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, kinds)]
-    for name in [n for n in sys.modules if n.partition(".")[0] == "tilelang"]:
-        del sys.modules[name]
+    for name, module in list(sys.modules.items()):
+        served = isinstance(getattr(getattr(module, "__spec__", None), "loader", None), kinds)
+        if served or name.partition(".")[0] == "tilelang" or ".tilelang_" in name:
+            del sys.modules[name]
