@@ -15,6 +15,7 @@ from srcmap.cite.compare import norm
 from srcmap.cite.glue import BEHIND, GLUE, JOIN, NOT
 from srcmap.cite.labels import item_label
 from srcmap.cite.placing import Placing
+from srcmap.cite.referring import referent
 from srcmap.cite.words import is_path, telling
 from srcmap.model import Lines
 
@@ -32,6 +33,12 @@ _QUOTED_AHEAD = re.compile(
     r"\s?(?:“([^”]{4,400})”|「([^」]{3,400})」|『([^』]{3,400})』|\"([^\"]{6,400})\"|``([^`]{6,400}?)'')"
 )
 _IN_BRACKETS = re.compile(rf"[`*)\s\]}}]*[节章]?\s?[(（]{_QUOTED_AHEAD.pattern}[.。]?[)）]")
+_AT_WORDS = re.compile(
+    r"[`*)\s\]}]*(?:行)?(?:\s?(?:now|today|currently|these days|现在|如今))?[,，]?\s?"
+    r"(?:(?:at|with|under|by)\sthe\s(?:words?|text|line|comment|sentence|string)|(?:就在|写着|写的是))"
+    rf"\s?[:：,，]?\s?{_QUOTED_AHEAD.pattern}"
+)
+"""Behind a citation: at the words that are quoted."""
 _NAME = r"(?<![A-Za-z0-9_./-])([A-Za-z_][A-Za-z0-9_.]*[A-Za-z0-9_](?:\(\))?)"
 _PLAIN = re.compile(rf"{_NAME}\Z")
 _PLAIN_LIST = re.compile(rf"{_NAME}\s?(?:与|和|及|、|and)\s?\Z")
@@ -48,7 +55,9 @@ _CODE_TAIL = re.compile(
     rf"(?:\A|(?<=[\s(（;；:：,，。{_WIDE}]))("
     r"[A-Za-z_][A-Za-z0-9_.]*(?:\[[^\]\n]*\])?\s*(?:[-+*/|&@]|//)?=(?!=)"
     rf"\s*[^;；。`=\n{_WIDE}]{{1,160}}?"
-    rf"|[A-Za-z_][A-Za-z0-9_.]*\([^()\n{_WIDE}]*(?:\([^()\n]*\)[^()\n{_WIDE}]*)*\))\Z"
+    rf"|[A-Za-z_][A-Za-z0-9_.]*\([^()\n{_WIDE}]*(?:\([^()\n]*\)[^()\n{_WIDE}]*)*\)"
+    rf"|(?:elif|if|while|assert|return)\s[^;；。`\n{_WIDE}]{{1,80}}?(?:==|!=|<=|>=|\s[<>]\s)"
+    rf"[^;；。`=\n{_WIDE}]{{1,80}}?)\Z"
 )
 """A statement or a call at the end of text that has lost its marks."""
 _CODE_AHEAD = re.compile(
@@ -99,7 +108,7 @@ class Besides:
             if not self._placing.before(*found.at, group[0][0], group[-1][1]):
                 return found._replace(sure=False)
             return found if found.prose else self._shared(found, group, index)
-        if not found and (named := self._labelled(spot)):
+        if not found and (named := self._labelled(spot) or self._referred(group[0][0])):
             return named
         if not found and (held := self._held_against(spot, group)):
             return held
@@ -207,6 +216,13 @@ class Besides:
         apart = last < place[1] - 1 and re.search(r"\w", self._text[last : place[1]])
         return Beside((body,), at=(start, last)) if named and not apart else None
 
+    def _referred(self, at: int) -> Beside | None:
+        """Read the code or the name that the clause points back to."""
+        place = referent(self._spots, at)
+        body = self._text[slice(*place)] if place else ""
+        body = next((c[2] for c in self._spots.codes(*place) if place), body) if place else body
+        return Beside((body,), at=place) if place and re.match(r"[A-Za-z_-]", body) else None
+
     def _held_against(self, spot: Spot, group: Sequence[Span]) -> Beside | None:
         """Read what a sentence begins with and at its end compares: "`x` is not ..; compare C"."""
         first, at = spot.sentence[0], group[0][0]
@@ -222,7 +238,8 @@ class Besides:
     def _bracketed(self, group: Sequence[Span]) -> Beside | None:
         """Read a quotation that is all that brackets behind a citation hold."""
         at = group[-1][1]
-        match = _IN_BRACKETS.match(self._text, at, self._spots.edge_after(at))
+        edge = self._spots.edge_after(at)
+        match = _IN_BRACKETS.match(self._text, at, edge) or _AT_WORDS.match(self._text, at, edge)
         if match is None or len(group) > 1 or self._placing.is_other(group[0], ""):
             return None
         body = next(part for part in match.groups() if part)

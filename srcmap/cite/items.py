@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _LONG = 14
 """Code of so many characters is found whatever its layout; shorter code, word by word."""
 _NAME = re.compile(r"(?:[A-Za-z_]\w*(?:\.|::))*[A-Za-z_]\w*(?:\(\))?\Z")
+_NUMBER = re.compile(r"-?(?:\d[\d.]*e[-+]?\d+|\d+\.\d{3,}|\d{4,})")
+"""A number that is no count of something, and stands where it is meant."""
+_RARE = 3
 _FEW = 40
 """What stands in so many places is a word of the language, and says nothing."""
 
@@ -188,6 +191,8 @@ def _disagrees(text: FileText, item: str, places: Sequence[Lines]) -> bool:
     if len(places) > _FEW:
         return False
     if _NAME.match(item) is None:
+        if _NUMBER.fullmatch(item):
+            return len(places) <= _RARE
         return (
             len(norm(item)) + len(HAS_CJK.findall(item)) >= _LONG
             or re.search(r"[^\w\s.,-]", item) is not None

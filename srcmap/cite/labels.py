@@ -67,6 +67,33 @@ def heading(spots: Spots, citation: Citation) -> tuple[int, int] | None:
     return above[:2] if above.kind == "heading" or label else None
 
 
+_VARIANT = re.compile(
+    r"[ \t>#]*(?:(?:[-*+•]|\d+[.)、])\s+)?(?:(?:the\s|in\s|在)?(?:upstream|ours|dense|varlen|paged"
+    r"|sparse|block[- ]sparse|sink|forward|backward|decod\w+|GPU|NPU|NVIDIA|Ascend|NSA|GQA|MHA"
+    r"|MLA|MQA|BHSD|BSHD|Triton|上游|主干|稠密|变长|分页|稀疏|块稀疏|前向|反向|解码|昇腾|固定形状)"
+    r"(?:\s?(?:one|kernel|file|version|port|的|版|版本|内核|那份|那边|里|中))*)[\s`*:：—–()（）-]*"
+    r"(?::\w+:`*)?",
+    re.IGNORECASE,
+)
+"""Before a citation in its line: which of several variants it is of, and no more."""
+_TITLE = re.compile(r"[ \t>#*\"'-]*([^,，:：\n]{2,40}?)\**(?:[,，][^:：\n]*)?[:：]\**[ \t]*\r?\Z")
+
+
+def variants(spots: Spots, at: int) -> tuple[int, int] | None:
+    """Give what a line names whose following lines give its place in several variants."""
+    first, _ = spots.line_of(at)
+    for _ in range(12):
+        begin = spots.edge_after(first)
+        blank = not spots.text[slice(*spots.line_of(first))].strip()
+        if not blank and (begin > at or not _VARIANT.fullmatch(spots.text, first, begin)):
+            return None
+        first, stop = spots.line_of(max(first - 1, 0))
+        if first < stop and spots.edge_after(first) > stop:
+            title = _TITLE.match(spots.text, first, stop)
+            return title.span(1) if title else None
+    return None
+
+
 _ANSWER = re.compile(
     r"[ \t>*_-]*(?:A|Answer|答|回答)?[*_]*\s?[:：.]?[*_\s]*(?:[Ss]ee|[Ii]n|[Aa]t|在|见)?[\s`*]*"
 )

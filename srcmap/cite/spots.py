@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.cite.cells import cells_of
 from srcmap.cite.glue import TOGETHER
-from srcmap.cite.labels import first_cell, heading, of_include, question
+from srcmap.cite.labels import first_cell, heading, of_include, question, variants
+from srcmap.cite.referring import referent
 from srcmap.cite.seams import (
     CELLS,
     CLOSED,
@@ -95,6 +96,7 @@ class Spots:
         begins = self.begins(citation) and bool(self.above(citation))
         if not begins and not any(telling(self.text[slice(*part)]) for part in (before, after)):
             before = self._named_above(citation) or before
+        before = variants(self, label[0]) or referent(self, label[0]) or before
         return Spot((first, last), before, after, self._lead(citation) if begins else None, begins)
 
     def _named_above(self, citation: Citation) -> tuple[int, int] | None:
