@@ -22,7 +22,8 @@ PROSE_NAME = re.compile(
     r"|[A-Z][a-z]+[A-Z][A-Za-z0-9_]*|[A-Z]{1,2}[A-Z][a-z]{3,}[A-Za-z0-9_]*)|(?<![\w.])\d+e\d+|\d+\.\d{4,}"
 )
 _SAYS_NOTHING = re.compile(
-    r"\b(?:[Ll]ines?|[Ii]n|[Aa]t|[Oo]n|[Ss]ee|[Ff]rom|of|the|same file)\b|[\W_]|见|同文件"
+    r"\b(?:[Ll]ines?|[Ss]ections?|[Ii]n|[Aa]t|[Oo]n|[Ss]ee|[Ff]rom|of|the|same file)\b"
+    r"|[\W_]|见|同文件"
 )
 _NUMBER = re.compile(r"v?\d[\d.]*|_+")
 _CODE_LINE = re.compile(
