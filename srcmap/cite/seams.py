@@ -30,7 +30,8 @@ MARKUP = re.compile(r":\w+:(?=`)|\\\w+\*?\{|\\verb\W")
 TITLE = re.compile(r"\s*#{1,6}\s")
 """A heading, when nothing is between it and a citation; else a comment in code."""
 GOES_ON = re.compile(
-    r"\W*(?:(?:(?:that|this|it|which|these)(?:\s(?:line|code|loop|block|statement|one|is))?\s)?"
+    r"\W*(?:(?:(?:that|this|it|which|these)(?:\s(?:line|code|loop|block|statement|one|is"
+    r"|snippet|listing|excerpt|fragment))?\s)?"
     r"(?:is|are|stands?|sits?|comes?|lives?)(?:\s(?:at|in|from|on|found\s(?:at|in)))?|at|in|on"
     r"|(?:这|以上|上面)?(?:一?[段行句]|几行)?(?:代码)?"
     r"(?:就?在|位于|来自|出自|是|即|取自|摘自|对应|的位置是))\W*(?::\w+:)?\W*\Z",
@@ -38,6 +39,13 @@ GOES_ON = re.compile(
 )
 """Between code and a reference that goes on with its sentence."""
 PARTING = re.compile(r"[,，;；。]|\b(?:and|while|then|followed by)\b|[与和而及]|然后|再到?")
+SHOWN = re.compile(
+    r"\W*(?:(?:that|this|the)\s(?:code|snippet|listing|excerpt|fragment)(?:\sabove)?\s(?:is|comes|stands)"
+    r"(?:\s(?:at|in|from|on))?"
+    r"|(?:上面|以上|前面)?的?[这那](?:一?段|几行)代码(?:就?在|位于|来自|出自|是|取自|摘自))",
+    re.IGNORECASE,
+)
+"""What speaks of the code that was shown last, whatever stands between that is no code."""
 GROUP = re.compile(r"[`*]{0,2}\s?(?:行\s?)?[(（][^()（）\n]{1,60}[)）]")
 """Brackets right behind a reference say what is there."""
 IN_LINK = re.compile(r"[`*\s]*(?:\]\(\s*<?|\s<|\}\s*\{(?:\\\w+\s*\{)*)\Z")

@@ -27,6 +27,7 @@ from srcmap.cite.seams import (
     PARTING,
     PIECE,
     QUOTATION,
+    SHOWN,
     TITLE,
 )
 from srcmap.cite.words import is_code, shown_lines, speaks, telling
@@ -260,6 +261,9 @@ class Spots:
         head = MARKUP.sub("", head)
         if not re.search(r"\w", head):
             return True
+        told = SHOWN.match(head)
+        if told and not re.search(r"\w", head[told.end() :]):
+            return bool(self._shown_last(first))
         return GOES_ON.match(head) is not None and self._under_code(first)
 
     def _under_code(self, first: int) -> bool:
@@ -270,9 +274,24 @@ class Spots:
         above = self.page.blocks[index - 1]
         return above.kind in ("fence", "quote") and self.text[above.last : first].count("\n") <= 3
 
+    def _shown_last(self, first: int) -> list[str]:
+        """Give the last code block above a line that speaks of it, if no citation is between."""
+        if SHOWN.match(self.text, first) is None:
+            return []
+        index = self.page.block_at(first)
+        for block in reversed(self.page.blocks[max(index - 4, 0) : index]):
+            lines = shown_lines(self.text[block.first : block.last])
+            if self._lined_before(first) > block.last:
+                return []
+            if block.kind == "fence" and any(map(is_code, lines)):
+                return lines
+        return []
+
     def above(self, citation: Citation) -> list[str]:
         """The code block or the lines of code that end above a citation's line."""
         first, _ = self.line_of(citation.at[0])
+        if shown := self._shown_last(first):
+            return shown
         index = self.page.block_at(max(first - 1, 0))
         for back in range(index, max(index - 2, -1), -1):
             block = self.page.blocks[back] if self.page.blocks else None

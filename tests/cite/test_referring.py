@@ -63,6 +63,19 @@ def test_lines_of_variants_have_the_name_of_the_line_above(auditor: Auditor, pat
         assert read(auditor, text, "x.py") == ["82-83 ok", f"{lines} {verdict}"]
 
 
+@pytest.mark.parametrize(
+    "words", ["That snippet is", "The code above comes from", "上面这段代码在"]
+)
+def test_the_code_shown_last_is_spoken_of_over_a_paragraph(auditor: Auditor, words: str) -> None:
+    code = "```python\nT.copy(acc_s, acc_s_cast)\n```\n\n"
+    for between in ("", "The picture is not ours.\n\n"):
+        for line, verdict in ((89, "ok"), (54, "off")):
+            text = f"{GPU}{code}{between}{words} `{MHA}:{line}`."
+            assert read(auditor, text) == [f"{line} {verdict}"]
+    other = f"{GPU}{code}`{VARLEN}:52` is next.\n\n{words} `{MHA}:54`."
+    assert read(auditor, other)[-1] == "54 plausible"
+
+
 def test_what_is_shared_by_two_places_is_held_to_both(auditor: Auditor) -> None:
     place = "examples/flash_decoding/example_gqa_decode.py"
     for line, verdict in ((195, "ok"), (193, "off")):
