@@ -6,51 +6,29 @@ on every engine. Eager kernels say their shapes in their bodies, and are the int
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from srcmap.engines.cases.checks import Run
-from srcmap.engines.cases.judging import summary
-from srcmap.engines.generic import Maker
+from srcmap.engines.generic import Maker, told
 from srcmap.engines.interpreter.dtypes import dtype
 from srcmap.engines.interpreter.machine import KernelError
-from srcmap.engines.jobs import Outcome
-from srcmap.engines.worker import failure_of
 
 if TYPE_CHECKING:
-    from srcmap.engines.jobs import Job
+    from srcmap.engines.jobs import Job, Outcome
 
 
 def run_compiled(number: int, job: Job, module: Any, host: Any) -> Outcome:
     """Build, compile, fill and run one kernel of a file."""
-    host.begin(job)
-    started = time.perf_counter()
-    inputs: list[tuple[str, Any]] = []
-    maker = Maker(job)
-    try:
+
+    def work(maker: Maker, inputs: list[tuple[str, Any]]) -> tuple[str, tuple[Any, ...]]:
         name, builder = _chosen(module, job.function)
         kernel = builder(**maker.arguments(builder.signature))
         inputs += _inputs(kernel, maker)
         given = tuple(value for _, value in inputs)
-        outputs = host.execute(module, Run(name, inputs=given), lambda _, run: _called(kernel, run))
-    except Exception as error:  # noqa: BLE001 - foreign code
-        return Outcome(
-            job=number,
-            name=job.function,
-            state="failed",
-            failure=failure_of(error, job),
-            seconds=time.perf_counter() - started,
-            inputs=tuple(summary(label, value) for label, value in inputs),
-        )
-    return Outcome(
-        job=number,
-        name=name,
-        state="ran",
-        reason=", ".join(f"{key}={value}" for key, value in maker.guessed.items()),
-        seconds=time.perf_counter() - started,
-        inputs=tuple(summary(label, value) for label, value in inputs),
-        outputs=tuple(summary(f"output {n}", value) for n, value in enumerate(outputs)),
-    )
+        run = Run(name, inputs=given)
+        return name, host.execute(module, run, lambda _, run: _called(kernel, run))
+
+    return told(number, job, host, work)
 
 
 def _chosen(module: Any, name: str) -> tuple[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from srcmap.engines.jobs import Outcome
 from srcmap.engines.worker import failure_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from srcmap.engines.jobs import Job
 
 SIZES = {
@@ -39,30 +42,40 @@ SIZES = {
 _LENGTH = 128
 
 
+Work = Callable[["Maker", list[tuple[str, Any]]], tuple[str, "Iterable[Any]"]]
+"""What runs a kernel: it gets who makes things up and a list for the inputs, and gives the
+kernel's name and its outputs."""
+
+
 def run_generic(number: int, job: Job, module: Any, host: Any) -> Outcome:
     """Build, fill and run one kernel of a file."""
+
+    def work(maker: Maker, inputs: list[tuple[str, Any]]) -> tuple[str, Iterable[Any]]:
+        name, function = _chosen(module, job.function)
+        return name, maker.run(function, inputs)
+
+    return told(number, job, host, work)
+
+
+def told(number: int, job: Job, host: Any, work: Work) -> Outcome:
+    """Run a kernel by `work`, and tell what came of it and what was made up."""
     host.begin(job)
     started = time.perf_counter()
     inputs: list[tuple[str, Any]] = []
+    name, failure, guessed = job.function, None, ""
+    outputs: Iterable[Any] = ()
     try:
-        name, function = _chosen(module, job.function)
-        made = Maker(job)
-        outputs = made.run(function, inputs)
+        maker = Maker(job)
+        name, outputs = work(maker, inputs)
+        guessed = ", ".join(f"{key}={value}" for key, value in maker.guessed.items())
     except Exception as error:  # noqa: BLE001 - foreign code
-        return Outcome(
-            job=number,
-            name=job.function,
-            state="failed",
-            failure=failure_of(error, job),
-            seconds=time.perf_counter() - started,
-            inputs=tuple(summary(label, value) for label, value in inputs),
-            findings=tuple(host.findings(job)),
-        )
+        failure = failure_of(error, job)
     return Outcome(
         job=number,
         name=name,
-        state="ran",
-        reason=", ".join(f"{key}={value}" for key, value in made.guessed.items()),
+        state="failed" if failure else "ran",
+        reason=guessed,
+        failure=failure,
         seconds=time.perf_counter() - started,
         inputs=tuple(summary(label, value) for label, value in inputs),
         outputs=tuple(summary(f"output {n}", value) for n, value in enumerate(outputs)),
