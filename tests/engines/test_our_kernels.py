@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from srcmap.engines.cases.judging import compare_all
 from srcmap.engines.cases.registry import case_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.kernels.tilelang.waits import HARMLESS, without_one
 
 ROOT = Path(__file__).resolve().parents[2]
 MHA = ROOT / "kernels" / "mha" / "tilelang_kernel.py"
-ORDERING = {"mbarrier_wait_parity", "mbarrier_arrive", "wait_wgmma"}
-HARMLESS = {"load-out-of-range", "store-out-of-range", "nan-born"}
-
-
-def without_one(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what is left out, and the kernel without it."""
-    for node in ast.walk(ast.parse(text)):
-        call = node.value if isinstance(node, ast.Expr) else None
-        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") in ORDERING:
-            lines = text.split("\n")
-            first, last = call.lineno - 1, call.end_lineno or call.lineno
-            lines[first:last] = [" " * call.col_offset + "pass"] + [""] * (last - first - 1)
-            yield ast.unparse(call), "\n".join(lines)
 
 
 def complaint(text: str | None, checks: list[Any]) -> str:
