@@ -43,8 +43,3 @@ def from_rows(first_row: int, last_row: int, last_column: int) -> Lines:
     """Lines of a tree-sitter node: rows are 0-based, and an end at column 0 is the line before."""
     last = last_row if last_column == 0 and last_row > first_row else last_row + 1
     return Lines(first_row + 1, last)
-
-
-def column_of(line: bytes, byte_column: int) -> int:
-    """Code points before a UTF-8 byte column of a line."""
-    return len(line[:byte_column].decode("utf-8", "replace"))

@@ -134,9 +134,6 @@ class Block:
         self.meetings: dict[int, _Meeting] = {}
         self.failure: BaseException | None = None
 
-    def role_named(self, name: str) -> Role | None:
-        return next((role for role in self.roles if role.name == name), None)
-
 
 class Run:
     """One call of a kernel."""
@@ -242,11 +239,6 @@ class Run:
         finally:
             role.alone -= 1
 
-    def yield_turn(self) -> None:
-        """Let the others run first; nothing is waited for."""
-        if len(self.block.roles) > 1:
-            self.wait_until(_Once(), "its turn")
-
     def _hand_on(self) -> None:
         following = self._next_role()
         if following is None and not all(role.done for role in self.block.roles):
@@ -284,17 +276,6 @@ class Run:
         text = "; ".join(waiting + ended)
         self.note("deadlock", "", detail=text)
         raise DeadlockError(f"deadlock in block {self.block.index}: {text}")
-
-
-class _Once:
-    """False the first time it is asked, then true."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __call__(self) -> bool:
-        asked, self.asked = self.asked, True
-        return asked
 
 
 class _Here:

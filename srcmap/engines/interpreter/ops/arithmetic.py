@@ -59,11 +59,6 @@ for _name, _function, _more in (
     _unary(_name, _function, *_more)
 
 
-def _both_numbers(a: Any, b: Any) -> bool:
-    kinds = int | float | np.generic
-    return isinstance(a, kinds) and isinstance(b, kinds)
-
-
 @expression("max", "Max", "maximum", "fmax", defined_in=_FILE)
 def larger(first: Any, *rest: Any, **_options: Any) -> Any:
     """The larger; NaN is dropped, as CUDA's fmax does."""
