@@ -14,6 +14,7 @@ nothing is said.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from srcmap.model import Lines
@@ -27,6 +28,8 @@ INDEX = "index.toml"
 _MARK = "# concept:"
 _FIRST = "blocked.py"
 """The file that goes before others: it has the kernel's own structure."""
+_KERNEL = "tilelang_kernel.py"
+"""The file that runs on a GPU."""
 
 
 class Counterpart(NamedTuple):
@@ -72,6 +75,16 @@ def paired(
         same = [mine.get((concept, path), []) for path in paths]
         pairs.append(tuple(c for found in same for c in _of(found, ranked, lines)))
     return pairs
+
+
+def worth_showing(same: Sequence[Counterpart]) -> tuple[Counterpart, ...]:
+    """Return one place to read and one that runs on a GPU, of all that do a concept of ours.
+
+    A concept has a place in every form of a kernel; a page has room for the plain form, or the
+    first that there is, and the kernel's own file. JSON has them all.
+    """
+    kernel = (found for found in same if found.path.endswith("/" + _KERNEL))
+    return tuple(dict.fromkeys([*same[:1], *islice(kernel, 1)]))
 
 
 def _of(found: list[Counterpart], ranked: list[Lines], lines: Lines) -> list[Counterpart]:

@@ -54,7 +54,7 @@ def rows(lang: str) -> tuple[Row, ...]:
             ),
             place=place(125, 126),
             own=True,
-            ours=Place(path="kernels/sink/tilelang_kernel.py", lines=Lines(40, 41)),
+            ours=(Place(path="kernels/sink/tilelang_kernel.py", lines=Lines(40, 41)),),
             tested=_say(lang, "diff test passed", "对比测试通过"),
         ),
         Row(

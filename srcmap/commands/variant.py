@@ -170,11 +170,13 @@ def _ours(
 
 
 def _with_ours(block: page.Block, ours: Mapping[_Key, tuple[Counterpart, ...]]) -> page.Block:
-    """Show our lines beside upstream's: the first of them where there are several."""
+    """Show our lines beside upstream's: the first of a file where there are several."""
+    from srcmap.counterparts import worth_showing
+
     rows = []
     for row in block.rows:
-        same = ours.get((block.repo, block.pin, block.path, row.concept, row.site))
-        shown = page.Place(path=same[0].path, lines=same[0].lines) if same else None
+        same = ours.get((block.repo, block.pin, block.path, row.concept, row.site), ())
+        shown = tuple(page.Place(path=c.path, lines=c.lines) for c in worth_showing(same))
         rows.append(msgspec.structs.replace(row, ours=shown) if shown else row)
     return msgspec.structs.replace(block, rows=tuple(rows))
 

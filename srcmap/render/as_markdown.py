@@ -109,7 +109,7 @@ def _rows(rows: Sequence[Row], console: Console) -> str:
     for row in sorted(rows, key=lambda row: _ORDER.index(row.status)):
         cell = [_where(row, console), _label(row), _what(row, console)]
         if ours:
-            cell += [place(row.ours) if row.ours else "", plain(row.tested)]
+            cell += ["<br>".join(map(place, row.ours)), plain(row.tested)]
         cells.append(cell)
     return table(titles(names, console), cells)
 

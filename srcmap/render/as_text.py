@@ -204,11 +204,12 @@ def location(place: Place) -> tuple[str, str]:
 
 
 def _reimplementation(row: Row, console: Console) -> list[str]:
-    if row.ours is None:
+    if not row.ours:
         return []
     label = said("page.ours", console.lang)
     tested = f"  {row.tested}" if row.tested else ""
-    return [f"    {label}{colon(console)} {row.ours}{tested}"]
+    places = ", ".join(map(str, row.ours))
+    return [f"    {label}{colon(console)} {places}{tested}"]
 
 
 def _excerpt(excerpt: Excerpt, console: Console) -> list[str]:

@@ -61,8 +61,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A word on the confidence, when it is not high."""
     own: bool = False
     """One of the concepts that make the variant what it is."""
-    ours: Place | None = None
-    """The reimplementation's lines."""
+    ours: tuple[Place, ...] = ()
+    """The reimplementation's lines: the form to read, then the one for a GPU."""
     tested: str = ""
     """The state of its diff test."""
     excerpt: Excerpt | None = None

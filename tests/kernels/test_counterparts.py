@@ -20,6 +20,7 @@ from srcmap.counterparts import (
     folders,
     paired,
     regions,
+    worth_showing,
 )
 from srcmap.model import Lines
 
@@ -178,6 +179,8 @@ def test_each_folder_is_complete(folder: str) -> None:
     ("format_", "lang", "shown"),
     [
         ("text", "en", "ours: kernels/sink/blocked.py:"),
+        ("text", "en", ", kernels/sink/tilelang_kernel.py:"),
+        ("markdown", "en", "<br>`kernels/sink/tilelang_kernel.py:"),
         ("text", "zh", "我们的实现： kernels/sink/blocked.py:"),
         ("markdown", "en", "| `kernels/sink/blocked.py:"),
         ("markdown", "zh", "我们的实现 |"),
@@ -194,6 +197,18 @@ def test_the_page_of_a_variant_shows_ours(
     monkeypatch.chdir(ROOT)
     assert run(["variant", "sink", "--format", format_, "--lang", lang]) == 0
     assert shown in capsys.readouterr().out
+
+
+def test_a_page_has_room_for_the_plain_form_and_the_kernel() -> None:
+    def at(name: str, line: int) -> Counterpart:
+        return Counterpart("qk-gemm", f"kernels/mha/{name}.py", Lines(line, line))
+
+    plain, again, ladder = at("blocked", 1), at("blocked", 9), at("ladder/tilelang_1", 1)
+    kernel, twice = at("tilelang_kernel", 1), at("tilelang_kernel", 9)
+    assert worth_showing((plain, again, ladder, kernel, twice)) == (plain, kernel)
+    assert worth_showing((kernel, twice)) == (kernel,)
+    assert worth_showing((plain, ladder)) == (plain,)
+    assert worth_showing(()) == ()
 
 
 def test_outside_a_clone_it_does_not(
