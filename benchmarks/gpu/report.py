@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.gpu.results import FORMAT, RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 RIVALS = ("upstream as shipped", "upstream's best", "pytorch cudnn", "pytorch flash")
@@ -29,6 +29,7 @@ All contenders of a line were timed in turns, in one run on one GPU, with CUDA e
 A ratio says how many times faster ours is.
 The floor is what the GPU reached in the same run: the operations over the rate of an fp16 matrix product, or the bytes (each input read once, each output written once) over the rate of a copy, whichever takes longer.
 Upstream is tilelang v0.1.14's example: as it ships, with the blocks that its own benchmark or heuristic takes, and the best of a few other blocks.
+The last table has the tests on the GPU. Its errors are our largest against float64 over upstream's largest at the same inputs, test by test; where upstream has no such call, as in bfloat16, over what its error would be there. Where the ratio is above 1 ours is less exact; a test fails above 2, one rounding of the output aside.
 """  # noqa: E501 - prose: a sentence is a line
 
 
@@ -45,21 +46,29 @@ def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
     return found
 
 
+def load_tests(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """Return what the tests of all folders came out with."""
+    files = sorted(folder.glob("*-tests.json"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
 def write(plot: Path | None, folder: Path | None) -> None:
     """Write the page into `folder`, and the plot: what is None is not wanted."""
     found = load(folder or RESULTS)
     if folder:
-        (folder / "README.md").write_text(page(found), encoding="utf-8")
+        text = page(found, load_tests(folder))
+        (folder / "README.md").write_text(text, encoding="utf-8")
     if plot:
         draw(found, plot)
 
 
-def page(found: list[dict[str, Any]]) -> str:
+def page(found: list[dict[str, Any]], tests: Sequence[dict[str, Any]] = ()) -> str:
     """Return the page."""
     parts = [INTRODUCTION]
     for device in sorted({result["device"] for result in found}):
         here = [result for result in found if result["device"] == device]
         parts += [f"\n## {device}\n\n", *_verdict(here), "\n", *_table(here), "\n", *_runs(here)]
+        parts += ["\n", *_tests([one for one in tests if one["device"] == device])]
     return "".join(parts)
 
 
@@ -137,6 +146,18 @@ def _runs(here: list[dict[str, Any]]) -> Iterator[str]:
         cells = [result[n] for n in ("variant", "date", "driver", "cuda", "torch", "tilelang")]
         cells += [f"{result['matrix_tflops']:.0f}", f"{result['copy_tbs']:.2f}"]
         yield "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+def _tests(here: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each folder; test files that did not run count as one test each."""
+    heads = ("passed", "failed", "skipped", "not run", "error / upstream's", "the largest")
+    yield "| folder | date | " + " | ".join(heads) + " |\n|---|---|" + "--:|" * len(heads) + "\n"
+    for one in here:
+        counts = [one[name] for name in ("passed", "failed", "skipped")]
+        counts.append(one["unfinished"] + len(one["missing"]))
+        errors = [x for kept in one["files"].values() for x in kept.get("errors", {}).values()]
+        ratios = [f"{of(errors):.2f}" if errors else "" for of in (statistics.median, max)]
+        yield f"| {' | '.join(map(str, [one['folder'], one['date'], *counts, *ratios]))} |\n"
 
 
 def stamp(found: list[dict[str, Any]]) -> str:

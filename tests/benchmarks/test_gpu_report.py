@@ -19,7 +19,7 @@ ADVICE = "python -m benchmarks.gpu --table --plot kernels/results/speed.svg"
 
 def test_the_page_is_current() -> None:
     text = (results.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert text == report.page(report.load()), ADVICE
+    assert text == report.page(report.load(), report.load_tests()), ADVICE
 
 
 def test_the_plot_is_current() -> None:
@@ -56,6 +56,19 @@ def test_what_the_page_says() -> None:
     assert "| a | 1x2x64x128, groups 4, causal | 1.000 | 300 | 50% | 3.00 |  |  |  |\n" in text
     assert "Not measured: 2 more shapes of c" in text
     assert "Not in the table: c, 5: off by 0.3 of its norm" in text
+
+
+def test_what_the_page_says_of_tests() -> None:
+    files = {
+        "test_a.py": {"errors": {"test_x": 0.9, "test_y": 1.4}},
+        "test_a_more.py": {"errors": {"test_z": 1.0}},
+    }
+    counts = {"passed": 3, "failed": 0, "skipped": 1, "unfinished": 2, "missing": ["test_b.py"]}
+    one = {"folder": "a", "device": "GPU", "date": "1", "files": files, **counts}
+    text = report.page([made("a", 1.0)], [one, {**one, "files": {}}, {**one, "device": "other"}])
+    assert text.count("| a | 1 | 3 | 0 | 1 | 3 | ") == 2
+    assert "| a | 1 | 3 | 0 | 1 | 3 | 1.00 | 1.40 |\n" in text
+    assert "| a | 1 | 3 | 0 | 1 | 3 |  |  |\n" in text
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:

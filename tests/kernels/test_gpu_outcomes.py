@@ -58,7 +58,8 @@ def report(one: str, outcome: str, when: str = "call") -> Any:
     return SimpleNamespace(
         nodeid=one, outcome=outcome, when=when, passed=outcome == "passed",
         skipped=outcome == "skipped", longrepr=("f", 1, "Skipped: no"),
-        longreprtext="E   assert 1 == 2", user_properties=[(outcomes.USED, ["x/y.py"])],
+        longreprtext="E   assert 1 == 2",
+        user_properties=[(outcomes.USED, ["x/y.py"]), (outcomes.ERRORS, [0.5, len(one) / 10])],
     )  # fmt: skip
 
 
@@ -146,6 +147,14 @@ def test_a_run_that_broke_off_is_finished_by_another(home: Path) -> None:
     assert found["files"]["test_mha.py"]["why"] == {}
 
 
+def test_the_largest_error_of_each_test_is_kept(home: Path) -> None:
+    run(home, [*ALL[:1], (ALL[1][0], "test_two", "")])
+    found = run(home, [(ALL[0][0], "test_one[x]", "passed")])
+    errors = found["files"]["test_mha.py"]["errors"]
+    assert errors == {"test_one": 2.7, "test_one[x]": 3.0}
+    assert found["files"]["test_mha_backward.py"]["errors"] == {}
+
+
 def test_what_the_repository_keeps_counts_too(home: Path) -> None:
     run(home, ALL[:2])
     (home / "out").rename(home / "kernels" / "results")
@@ -162,6 +171,20 @@ def test_a_change_of_what_a_test_file_imports_makes_it_run_again(home: Path) -> 
     kept = outcomes.Outcomes(home / "out", ABOUT, narrowed=False)
     assert "tests/test_mha.py::test_one" not in kept.passed_before()
     assert len(kept.passed_before()) == 2
+
+
+def test_what_a_test_file_depends_on(home: Path) -> None:
+    (home / "kernels" / "mha" / "reference.py").write_text("x = 1\n")
+    (home / "tests" / "shared.py").write_text("from kernels.mha import reference\n")
+    file = home / "tests" / "test_mha.py"
+    file.write_text(
+        "from tests import shared\n"
+        "def test_one():\n"
+        "    import numpy\n"
+        "    from kernels.mha.tilelang_kernel import attention\n"
+    )
+    found = {path.relative_to(home).as_posix() for path in outcomes._imported(file)}
+    assert found == {"tests/test_mha.py", "tests/shared.py", "kernels/mha/reference.py"}
 
 
 def test_other_versions_and_sources_do_not_count(home: Path) -> None:

@@ -20,9 +20,9 @@ And, where they are needed,
 - `TOLERANCE`: the relative error (norm of the difference over the norm) that passes, else 0.01;
 - `SMALL`: a shape, or several, for the tools that are slow: else the first shape is cut down.
 
-Results keep the digests of the files that a module names: of ours those it imports (`from
-kernels.mha.tilelang_kernel import ...`), of upstream's those whose path below `examples/` is a
-string in it. So write them out whole.
+Results keep the digests of the files that a module names, or one beside it does that it imports
+and that begins with `_`: of ours those it imports (`from kernels.mha.tilelang_kernel import ...`),
+of upstream's those whose path below `examples/` is a string in it. So write them out whole.
 Outputs are tensors, or tuples and lists of outputs; None is compared with nothing.
 """
 
@@ -33,7 +33,7 @@ import importlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.gpu.upstream import PIN
+from benchmarks.gpu.upstream import PIN, ROOT
 
 HERE = Path(__file__).parent
 
@@ -58,13 +58,32 @@ class Sources(NamedTuple):
 
 
 def sources(name: str) -> Sources:
-    """Return the files that a variant's module names."""
-    tree = ast.parse((HERE / f"{name}.py").read_text(encoding="utf-8"))
-    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    ours = {m for m in imported if m and m.startswith("kernels.") and m != "kernels.launch"}
-    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    paths = {text for text in strings if isinstance(text, str) and text.endswith(".py")}
+    """Return the files that a variant's module names, or what it shares with other modules."""
+    ours: set[str] = set()
+    theirs: set[str] = set()
+    modules, left = {name}, [name]
+    while left:
+        tree = ast.parse((HERE / f"{left.pop()}.py").read_text(encoding="utf-8"))
+        imported = {module for node in ast.walk(tree) for module in _imported(node)}
+        ours |= {m for m in imported if m.startswith("kernels.") and m != "kernels.launch"}
+        strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        theirs |= {text for text in strings if isinstance(text, str) and text.endswith(".py")}
+        shared = {m.removeprefix(f"{__name__}.") for m in imported if m.startswith(f"{__name__}._")}
+        new = {one for one in shared - modules if (HERE / f"{one}.py").is_file()}
+        modules |= new
+        left += new
     return Sources(
-        sorted(module.replace(".", "/") + ".py" for module in ours),
-        sorted(path for path in paths if "\n" not in path and (PIN / path).is_file()),
+        sorted(path for path in map(_path, ours) if (ROOT / path).is_file()),
+        sorted(path for path in theirs if "\n" not in path and (PIN / path).is_file()),
     )
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """Return the modules that `from a.b import c` may mean."""
+    if not isinstance(node, ast.ImportFrom) or not node.module:
+        return []
+    return [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+
+
+def _path(module: str) -> str:
+    return module.replace(".", "/") + ".py"

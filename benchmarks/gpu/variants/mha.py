@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import parts
-from benchmarks.gpu.upstream import module
+from benchmarks.gpu.variants import _mha
+from benchmarks.gpu.variants._mha import inputs, pytorch, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SHIPPED = (128, 128, 2, 256)
-"""What `run_regression_perf` measures: block_M, block_N, num_stages, threads."""
+__all__ = ["inputs", "pytorch", "upstream"]
 
 
-class Shape(NamedTuple):
-    variant: str
-    batch: int
-    heads: int
-    seq: int
-    dim: int
-    causal: bool
-
-    @property
-    def flops(self) -> float:
-        return 4.0 * self.batch * self.heads * parts.pairs(self.seq, self.causal) * self.dim
-
-    @property
-    def bytes(self) -> float:
-        return 2.0 * self.batch * self.heads * self.seq * self.dim * 4
-
+class Shape(_mha.Dense):
     @property
     def key(self) -> dict[str, Any]:
         return {"dim": self.dim, "causal": self.causal, "windowed": False}
 
 
-SHAPES = (
-    Shape("mha", 1, 32, 8192, 128, causal=False),
-    Shape("mha", 1, 32, 8192, 128, causal=True),
-    Shape("mha", 4, 32, 4096, 64, causal=False),
-    Shape("mha", 4, 32, 4096, 64, causal=True),
-)
-SMALL = (
-    Shape("mha", 1, 4, 320, 128, causal=True),
-    Shape("mha", 2, 3, 201, 64, causal=False),
-)
-
-
-def inputs(shape: Shape) -> tuple[Any, ...]:
-    """Return q, k, v [B, H, S, D]."""
-    return parts.normal(*[(shape.batch, shape.heads, shape.seq, shape.dim)] * 3)
+SHAPES = tuple(Shape("mha", *sizes) for sizes in _mha.LARGE)
+SMALL = tuple(Shape("mha", *sizes) for sizes in _mha.SMALL)
 
 
 def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
@@ -63,22 +34,3 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
     return parts.dense_sweep(shape.dim)
-
-
-def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
-    yield "upstream as shipped", partial(_theirs, shape, SHIPPED)
-    for blocks in parts.UPSTREAM_BLOCKS:
-        if blocks != SHIPPED:
-            yield f"upstream {blocks}", partial(_theirs, shape, blocks)
-
-
-def _theirs(shape: Shape, blocks: tuple[int, ...]) -> Any:
-    file = module("flash_attention/example_mha_fwd_bhsd.py")
-    named = dict(zip(("block_M", "block_N", "num_stages", "threads"), blocks, strict=True))
-    return file.flashattn(
-        shape.batch, shape.heads, shape.seq, shape.seq, shape.dim, shape.causal, **named
-    )
-
-
-def pytorch(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
-    return parts.pytorch_attention(causal=shape.causal)

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 
 
 class Reporter:
-    """Where tests run: adds to each report which files of upstream's its test asked for."""
+    """Where tests run: adds to each report what its test asked for of upstream's, and errors."""
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
         outcome = yield
         report = outcome.get_result()  # type: ignore[attr-defined]
         report.user_properties.append((outcomes.USED, sorted(world.used)))
+        report.user_properties.append((outcomes.ERRORS, list(world.ratios)))
 
     def pytest_runtest_setup(self) -> None:
         world.used.clear()
+        world.ratios.clear()
 
 
 class Rest:

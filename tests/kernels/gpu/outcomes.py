@@ -4,7 +4,8 @@ One file for each folder of `kernels/`, with the tests of each test file: all of
 and `test_<folder>_*.py`, and of `test_forward.py` the functions `test_<folder>` and
 `test_<folder>_*`. It is written before the first test and after each one, so that a run that breaks
 off is seen to be unfinished. `srcmap variant` shows it. SRCMAP_GPU_RESULTS names another folder to
-write to. Tests may run in side processes (`-n`), files apart, all in several runs: outcomes with
+write to. `errors` has, for each test that has float64 beside it, the largest of our errors over
+upstream's. Tests may run in side processes (`-n`), files apart, all in several runs: outcomes with
 the same sources, versions and device are joined, and with SRCMAP_GPU_REST=1 those that passed
 before are left out.
 """
@@ -23,15 +24,19 @@ from typing import TYPE_CHECKING, Any
 from tests.kernels.gpu import world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import pytest
 
 FORMAT = "srcmap-gpu-tests/1"
 USED = "upstream"
 """The property of a report that names the files of upstream's that its test asked for."""
+ERRORS = "errors"
+"""The property of a report that has our errors over upstream's."""
 HERE = Path(__file__).resolve().parent
 KERNELS = world.ROOT / "kernels"
+PACKAGES = ("tests.", "benchmarks.", "kernels.")
+"""What tests import and depend on: the compilers' interpreter is not at work on a GPU."""
 
 
 def folder_of(file: str, function: str) -> str:
@@ -87,14 +92,15 @@ class Outcomes:
         if report.nodeid not in self.waiting:
             return
         folder, file = self.waiting[report.nodeid]
-        used = dict(report.user_properties).get(USED)
-        if isinstance(used, list):
-            self.upstream.setdefault(folder, set()).update(map(str, used))
+        told: dict[str, Any] = dict(report.user_properties)
+        self.upstream.setdefault(folder, set()).update(map(str, told.get(USED, ())))
         if report.when != "call" and report.passed:
             return
         del self.waiting[report.nodeid]
         kept, name = self._file(folder, file), _name(report.nodeid)
         kept["tests"][name] = report.outcome
+        if ratios := told.get(ERRORS):
+            kept["errors"][name] = float(f"{max(ratios):.3g}")
         if report.outcome == "failed":
             kept["why"][name] = _last_line(report)[:300]
         elif report.skipped and isinstance(report.longrepr, tuple):
@@ -178,6 +184,7 @@ def _joined(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
         "digest": new["digest"],
         "partial": old["partial"] and new["partial"],
         "tests": {**old["tests"], **new["tests"]},
+        "errors": {**old.get("errors", {}), **new["errors"]},
         "why": {**why, **new["why"]},
     }
 
@@ -196,27 +203,40 @@ def _still_true(file: str, kept: dict[str, Any]) -> bool:
 
 
 def digest_of(file: str) -> str:
-    """Return the digest of a test file and of the modules beside it that it imports."""
+    """Return the digest of a test file and of what it imports of this repository.
+
+    Our kernels are not among that: a result names them, and is forgotten when one changes.
+    """
     digest = hashlib.sha256()
     for path in sorted(_imported(HERE / file)):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        digest.update(path.relative_to(world.ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
 @cache
 def _imported(path: Path) -> frozenset[Path]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    beside = {HERE / f"{(name or '').rpartition('.')[2]}.py" for name in names}
     found = {path}
-    for one in beside:
-        if one.is_file() and one != path:
-            found |= _imported(one)
+    left = [path]
+    while left:
+        tree = ast.parse(left.pop().read_text(encoding="utf-8"))
+        new = {file for node in ast.walk(tree) for file in _files(node)} - found
+        found |= new
+        left += new
     return frozenset(found)
 
 
+def _files(node: ast.AST) -> Iterator[Path]:
+    """Yield the files of `from a.b import c` that are in the repository and no kernels of ours."""
+    if not isinstance(node, ast.ImportFrom) or not node.module:
+        return
+    for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
+        path = (world.ROOT / name.replace(".", "/")).with_suffix(".py")
+        if name.startswith(PACKAGES) and path.is_file() and not path.match("tilelang_*.py"):
+            yield path
+
+
 def _nothing(file: str, narrowed: bool) -> dict[str, Any]:
-    return {"digest": digest_of(file), "partial": narrowed, "tests": {}, "why": {}}
+    return {"digest": digest_of(file), "partial": narrowed, "tests": {}, "errors": {}, "why": {}}
 
 
 def _name(nodeid: str) -> str:
