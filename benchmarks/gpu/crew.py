@@ -25,6 +25,8 @@ START = 60.0
 
 ENDLESS = "it did not end"
 """Why a job failed that took longer than it may: most likely its kernel hangs."""
+DIED = "its process died"
+"""Why a job failed whose process ended, with the exit code behind it."""
 
 
 class Job(NamedTuple):
@@ -161,7 +163,7 @@ class _Worker:
         except (EOFError, OSError):
             self.healthy = False
             self._process.join(5)
-            why = f"its process died (exit code {self._process.exitcode})"
+            why = f"{DIED} (exit code {self._process.exitcode})"
             return Failed(f"{why}: {self.doing}" if self.doing else why)
         if isinstance(found, _Doing):
             self.doing = found.what

@@ -102,7 +102,7 @@ class Outcomes:
         if ratios := told.get(ERRORS):
             kept["errors"][name] = float(f"{max(ratios):.3g}")
         if report.outcome == "failed":
-            kept["why"][name] = _last_line(report)[:300]
+            kept["why"][name] = _why(report)[:300]
         elif report.skipped and isinstance(report.longrepr, tuple):
             kept["why"][name] = str(report.longrepr[2])[:300]
         self.write(folder)
@@ -251,9 +251,10 @@ def place_of(nodeid: str) -> tuple[str, str] | None:
     return (folder, file) if folder and (HERE / file).is_file() else None
 
 
-def _last_line(report: pytest.TestReport) -> str:
-    lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
-    return lines[0][1:].strip() if lines else ""
+def _why(report: pytest.TestReport) -> str:
+    lines = report.longreprtext.splitlines()
+    marked = [line[1:] for line in lines if line.startswith("E ")]
+    return (marked or lines or [""])[0].strip()
 
 
 def _ours(folder: str) -> dict[str, str]:
