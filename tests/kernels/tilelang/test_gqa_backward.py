@@ -33,6 +33,10 @@ CASES = {
         1, 2, 1, 100, 100, 192, causal=False, layout="BSHD", dim_v=128, dtype="bfloat16",
         tiling=(("block_kv", 64), ("columns", True), ("ahead", True)),
     ),
+    "192 and 128, lengths that no block divides": Case(
+        1, 4, 2, 200, 300, 192, causal=False, layout="BSHD", dim_v=128,
+        tiling=(("block_kv", 64), ("columns", True)),
+    ),
     "192 and 128, split": Case(
         1, 4, 1, 100, 150, 192, causal=True, layout="BSHD", dim_v=128,
         tiling=(("block_kv", 64), ("columns", True), ("splits", 2)),
