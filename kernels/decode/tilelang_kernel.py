@@ -25,6 +25,8 @@ LOG2E = 1.4426950408889634
 """exp(x) is exp2(x * LOG2E), and exp2 is what the hardware has."""
 ROWS = 64
 """Query heads of a tile: what one warp group multiplies. Rows beyond the group are not stored."""
+TURN = 32
+"""Splits that are merged at once: as many registers hold their partial results."""
 
 
 @tilelang.jit(out_idx=[4], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -52,7 +54,8 @@ def decode_forward(
     group = heads // kv_heads
     tiles = -(-group // ROWS)
     share, more = divmod(-(-seq_kv // block_n), splits)
-    padded = -(-splits // 128) * 128
+    turn = min(splits, TURN)
+    columns = T.Fragment([turn, dim], lambda s, i: (i, s))
     # Two programs to a multiprocessor, where they fit: one computes while the other waits.
     two = 2 * stages * block_n * dim * 2 <= 110 * 1024
     # concept: softmax-scale
@@ -225,34 +228,51 @@ def decode_forward(
                         partial_out[sample, head + i, split, j] = acc_o[i, j]
 
         # concept: combine
-        with T.Kernel(heads, batch, threads=128) as (q_head, one):
-            weights = T.alloc_shared([padded], accum)
-            lse = T.alloc_fragment([padded], accum)
-            top = T.alloc_fragment([1], accum)
-            total = T.alloc_fragment([1], accum)
+        with T.Kernel(heads, batch, threads=dim) as (q_head, one):
+            # A thread has one component of many splits at once: all loads are under way together,
+            # and no thread waits for another.
+            part = T.alloc_fragment([turn, dim], accum)
+            lse = T.alloc_fragment([turn, dim], accum)
+            top = T.alloc_fragment([dim], accum)
+            before = T.alloc_fragment([dim], accum)
+            yard = T.alloc_fragment([dim], accum)
+            total = T.alloc_fragment([dim], accum)
             out = T.alloc_fragment([dim], accum)
-            T.pdl_sync()  # until all splits are there
-            for s in T.Parallel(padded):
-                lse[s] = T.if_then_else(
-                    s < splits, partial_lse[one, q_head, T.min(s, splits - 1)], -T.infinity(accum)
-                )
-            # concept: combine-max
-            T.reduce_max(lse, top, dim=0)
-            # concept: check-inf
-            top[0] = T.if_then_else(top[0] == -T.infinity(accum), 0, top[0])
-            # concept: combine-logsumexp
-            for s in T.Parallel(padded):
-                lse[s] = T.exp2(lse[s] - top[0])
-            T.reduce_sum(lse, total, dim=0)
-            # concept: combine-weights
-            for s in T.Parallel(padded):
-                weights[s] = T.if_then_else(total[0] > 0, lse[s] / total[0], 0)
-            # end
+            T.annotate_layout({part: columns, lse: columns})
             T.fill(out, 0)
-            # concept: combine-accumulate
-            for s in T.serial(splits):
+            T.fill(total, 0)
+            T.fill(top, -T.infinity(accum))
+            T.pdl_sync()  # until all splits are there
+            for r in T.serial(-(-splits // turn)):
+                for s, i in T.Parallel(turn, dim):
+                    part[s, i] = partial_out[one, q_head, T.min(r * turn + s, splits - 1), i]
+                for s, i in T.Parallel(turn, dim):
+                    lse[s, i] = T.if_then_else(
+                        r * turn + s < splits,
+                        partial_lse[one, q_head, T.min(r * turn + s, splits - 1)],
+                        -T.infinity(accum),
+                    )
+                # concept: combine-max
+                T.copy(top, before)
+                T.reduce_max(lse, top, dim=0, clear=False)
+                # concept: check-inf
                 for i in T.Parallel(dim):
-                    out[i] += partial_out[one, q_head, s, i] * weights[s]
+                    yard[i] = T.if_then_else(top[i] == -T.infinity(accum), 0, top[i])
+                # concept: combine-weights
+                for s, i in T.Parallel(turn, dim):
+                    lse[s, i] = T.exp2(lse[s, i] - yard[i])
+                # concept: combine-logsumexp
+                for i in T.Parallel(dim):
+                    out[i] *= T.exp2(before[i] - yard[i])
+                    total[i] *= T.exp2(before[i] - yard[i])
+                T.reduce_sum(lse, total, dim=0, clear=False)
+                # concept: combine-accumulate
+                for s, i in T.Parallel(turn, dim):
+                    part[s, i] *= lse[s, i]
+                T.reduce_sum(part, out, dim=0, clear=False)
+            # end
+            for i in T.Parallel(dim):
+                out[i] = T.if_then_else(total[i] > 0, out[i] / total[i], 0)
             # concept: epilogue-store
             T.copy(out, Output[one, q_head, :])
 

@@ -26,6 +26,8 @@ LOG2E = 1.4426950408889634
 """exp(x) is exp2(x * LOG2E), and exp2 is what the hardware has."""
 ROWS = 64
 """Query heads of a tile: what one warp group multiplies. Rows beyond the group are not stored."""
+TURN = 32
+"""Splits that are merged at once: as many registers hold their partial results."""
 BLOCKS = (64, 128)
 THREADS = 256
 """One warp group computes, one copies."""
@@ -68,7 +70,8 @@ def paged_forward(
     group = heads // kv_heads
     tiles = -(-group // ROWS)
     per_page = page_size // block_n
-    padded = -(-splits // 128) * 128
+    turn = min(splits, TURN)
+    columns = T.Fragment([turn, dim], lambda s, i: (i, s))
     # Two programs to a multiprocessor, where they fit: one computes while the other waits.
     two = 2 * stages * block_n * dim * 2 <= 110 * 1024
     # concept: softmax-scale
@@ -125,6 +128,8 @@ def paged_forward(
             firsts = T.alloc_shared([stages], "int32")
             places = T.alloc_fragment([THREADS], "int32")
             used = T.alloc_fragment([1], "int32")
+            entry = T.alloc_fragment([THREADS], "int32")
+            entries = T.alloc_shared([THREADS], "int32")
             acc_s = T.alloc_fragment([ROWS, block_n], accum)
             p = T.alloc_fragment([ROWS, block_n], dtype)
             acc_o = T.alloc_fragment([ROWS, dim], accum)
@@ -144,6 +149,9 @@ def paged_forward(
             head = kv_head * group + tile % tiles * ROWS
             rows = T.min(ROWS, group - tile % tiles * ROWS)
             length = cache_seqlens[sample]
+            # The table's first entries are asked for beside the length and the list, not after.
+            for i in T.Parallel(THREADS):
+                entry[i] = T.if_then_else(i < width, block_table[sample, T.min(i, width - 1)], 0)
             if listed:
                 T.fill(places, 0)
                 for r in T.serial(T.ceildiv(chosen, THREADS)):
@@ -154,6 +162,8 @@ def paged_forward(
                 T.reduce_max(places, used, dim=0)
             else:
                 T.fill(used, T.ceildiv(length, block_n))
+            T.copy(entry, entries)
+            T.sync_threads()  # all of them are for the warp group that copies
             # concept: split-range
             share = used[0] // splits
             more = used[0] % splits
@@ -175,8 +185,10 @@ def paged_forward(
                     # Outside of the cache a copy finds zeros, and no memory is read.
                     # concept: block-table
                     seen = (block >= 0) & (block * block_n < length)
+                    nth = T.if_then_else(seen, block // per_page, 0)
+                    known = entries[T.min(nth, THREADS - 1)]
                     page = T.if_then_else(
-                        seen, block_table[sample, T.if_then_else(seen, block // per_page, 0)], pages
+                        seen, T.if_then_else(nth < THREADS, known, block_table[sample, nth]), pages
                     )
                     inside = T.if_then_else(seen, block % per_page * block_n, 0)
                     # end
@@ -259,34 +271,51 @@ def paged_forward(
                         partial_out[sample, head + i, split, j] = acc_o[i, j]
 
         # concept: combine
-        with T.Kernel(heads, batch, threads=128) as (q_head, one):
-            weights = T.alloc_shared([padded], accum)
-            lse = T.alloc_fragment([padded], accum)
-            top = T.alloc_fragment([1], accum)
-            total = T.alloc_fragment([1], accum)
+        with T.Kernel(heads, batch, threads=dim) as (q_head, one):
+            # A thread has one component of many splits at once: all loads are under way together,
+            # and no thread waits for another.
+            part = T.alloc_fragment([turn, dim], accum)
+            lse = T.alloc_fragment([turn, dim], accum)
+            top = T.alloc_fragment([dim], accum)
+            before = T.alloc_fragment([dim], accum)
+            yard = T.alloc_fragment([dim], accum)
+            total = T.alloc_fragment([dim], accum)
             out = T.alloc_fragment([dim], accum)
-            T.pdl_sync()  # until all splits are there
-            for s in T.Parallel(padded):
-                lse[s] = T.if_then_else(
-                    s < splits, partial_lse[one, q_head, T.min(s, splits - 1)], -T.infinity(accum)
-                )
-            # concept: combine-max
-            T.reduce_max(lse, top, dim=0)
-            # concept: check-inf
-            top[0] = T.if_then_else(top[0] == -T.infinity(accum), 0, top[0])
-            # concept: combine-logsumexp
-            for s in T.Parallel(padded):
-                lse[s] = T.exp2(lse[s] - top[0])
-            T.reduce_sum(lse, total, dim=0)
-            # concept: combine-weights
-            for s in T.Parallel(padded):
-                weights[s] = T.if_then_else(total[0] > 0, lse[s] / total[0], 0)
-            # end
+            T.annotate_layout({part: columns, lse: columns})
             T.fill(out, 0)
-            # concept: combine-accumulate
-            for s in T.serial(splits):
+            T.fill(total, 0)
+            T.fill(top, -T.infinity(accum))
+            T.pdl_sync()  # until all splits are there
+            for r in T.serial(-(-splits // turn)):
+                for s, i in T.Parallel(turn, dim):
+                    part[s, i] = partial_out[one, q_head, T.min(r * turn + s, splits - 1), i]
+                for s, i in T.Parallel(turn, dim):
+                    lse[s, i] = T.if_then_else(
+                        r * turn + s < splits,
+                        partial_lse[one, q_head, T.min(r * turn + s, splits - 1)],
+                        -T.infinity(accum),
+                    )
+                # concept: combine-max
+                T.copy(top, before)
+                T.reduce_max(lse, top, dim=0, clear=False)
+                # concept: check-inf
                 for i in T.Parallel(dim):
-                    out[i] += partial_out[one, q_head, s, i] * weights[s]
+                    yard[i] = T.if_then_else(top[i] == -T.infinity(accum), 0, top[i])
+                # concept: combine-weights
+                for s, i in T.Parallel(turn, dim):
+                    lse[s, i] = T.exp2(lse[s, i] - yard[i])
+                # concept: combine-logsumexp
+                for i in T.Parallel(dim):
+                    out[i] *= T.exp2(before[i] - yard[i])
+                    total[i] *= T.exp2(before[i] - yard[i])
+                T.reduce_sum(lse, total, dim=0, clear=False)
+                # concept: combine-accumulate
+                for s, i in T.Parallel(turn, dim):
+                    part[s, i] *= lse[s, i]
+                T.reduce_sum(part, out, dim=0, clear=False)
+            # end
+            for i in T.Parallel(dim):
+                out[i] = T.if_then_else(total[i] > 0, out[i] / total[i], 0)
             # concept: epilogue-store
             T.copy(out, Output[one, q_head, :])
 

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 SHIPPED = (128, 64, 8, 2, 128)
 """Upstream's heuristic for Hopper: block_N, block_H, num_split, num_stages, threads."""
 THEIR_BLOCKS = ((128, 64, 16, 2, 128), (64, 64, 16, 3, 128), (64, 64, 32, 2, 128))
-OUR_BLOCKS = ((64, 2), (64, 3), (64, 6), (128, 2), (128, 3))
-"""block_n and stages."""
+OUR_CUTS = (
+    (64, 2, 264), (64, 3, 132), (64, 3, 264), (64, 3, 528), (64, 6, 132),
+    (128, 2, 132), (128, 2, 264), (128, 3, 132),
+)  # fmt: skip
+"""block_n, stages and programs."""
 
 
 class Shape(NamedTuple):
@@ -73,9 +76,8 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for n, stages in OUR_BLOCKS:
-        for programs in (132, 264, 528):
-            yield {"block_n": n, "stages": stages, "programs": programs}
+    for block_n, stages, programs in OUR_CUTS:
+        yield {"block_n": block_n, "stages": stages, "programs": programs}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

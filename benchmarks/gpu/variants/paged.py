@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 THEIRS = "blocksparse_attention/example_tilelang_sparse_gqa_decode_paged.py"
 PAGES = 1024
-"""As many as upstream has; most are nobody's."""
+"""In a cache: as many as upstream has, most of them nobody's."""
 PAGE = 256
 BLOCK = 64
+OUR_CUTS = ((2, 264), (3, 132), (3, 264), (3, 528), (3, 1056), (6, 132), (6, 264))
+"""stages and programs."""
 
 
 class Shape(NamedTuple):
@@ -28,7 +30,7 @@ class Shape(NamedTuple):
     heads: int
     kv_heads: int
     seq: int
-    """The longest sample; lengths are spread evenly from half of it on."""
+    """The last sample's length; the others are spread evenly from half of it on."""
     dim: int
     kept: float = 1.0
     """The share of the blocks that are chosen; the last one always is."""
@@ -37,13 +39,19 @@ class Shape(NamedTuple):
 
     @property
     def lengths(self) -> list[int]:
-        half = self.seq // 2
-        return [half + half * b // max(1, self.batch - 1) for b in range(self.batch)]
+        half, steps = self.seq // 2, max(1, self.batch - 1)
+        return [self.seq - -(-half * b // steps) for b in range(self.batch)][::-1]
 
     @property
     def blocks(self) -> list[int]:
         """How many blocks each sample reads."""
         return [max(1, int(-(-length // BLOCK) * self.kept)) for length in self.lengths]
+
+    @property
+    def pages(self) -> int:
+        """How many there are: few, where a tool watches every store."""
+        width = -(-self.seq // PAGE)
+        return PAGES if self.seq >= PAGE * 16 else 2 * self.batch * width
 
     @property
     def flops(self) -> float:
@@ -64,17 +72,20 @@ SHAPES = (
     Shape("paged", 8, 32, 8, 8192, 128, kept=0.25),
     Shape("paged", 1, 32, 8, 65536, 128, listed=False),
 )
-SMALL = Shape("paged", 2, 8, 2, 700, 128, kept=0.5)
+SMALL = (
+    Shape("paged", 2, 8, 2, 700, 128, kept=0.5),
+    Shape("paged", 1, 6, 2, 300, 64, listed=False),
+)
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:
     """Return q, K and V in pages, block_table, cache_seqlens, block_indices (descending)."""
     import torch
 
-    pages = (PAGES, PAGE, shape.kv_heads, shape.dim)
+    pages = (shape.pages, PAGE, shape.kv_heads, shape.dim)
     q, k, v = parts.normal((shape.batch, shape.heads, shape.dim), pages, pages)
     width = -(-shape.seq // PAGE)
-    table = torch.randperm(PAGES, device="cuda")[: shape.batch * width]
+    table = torch.randperm(shape.pages, device="cuda")[: shape.batch * width]
     table = table.reshape(shape.batch, width).to(torch.int32)
     lengths = torch.tensor(shape.lengths, dtype=torch.int32, device="cuda")
     return q, k, v, table, lengths, _lists(shape)
@@ -102,9 +113,8 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for stages in (2, 3, 6):
-        for programs in (264, 528, 1056, 2112):
-            yield {"stages": stages, "programs": programs}
+    for stages, programs in OUR_CUTS:
+        yield {"stages": stages, "programs": programs}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
