@@ -2,7 +2,9 @@
 
 Everything of one shape is measured in turns, in one run. `--sweep` tries all tilings of ours, puts
 the best into `kernels/tuning.json`, and measures with those. Results go to `kernels/results/` as
-JSON after each shape; `--limit` ends in time and keeps what there is.
+JSON after each shape; `--limit` ends in time and keeps what there is. `--sweep-missing` tries
+tilings only where the table has none, and `--rest` leaves out variants whose figures of an earlier
+run are whole and of the same sources, versions and device: they keep that run's date and rates.
 Needs the extra `kernels`, and the checkout of tilelang v0.1.14 (`srcmap sync tilelang@v0.1.14`).
 Without a GPU: `--take FOLDER` copies results from elsewhere, `--table` writes their README, and
 `--plot FILE` draws them.
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import results, variants
 from benchmarks.gpu.crew import ENDLESS, Crew, Failed, Job
+from benchmarks.gpu.work import ALL, MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
-    parser.add_argument("--sweep", action="store_true", help="try all tilings of ours")
+    sweep: dict[str, Any] = {"dest": "sweep", "action": "store_const"}
+    parser.add_argument("--sweep", const=ALL, help="try all tilings of ours", **sweep)
+    parser.add_argument(
+        "--sweep-missing", const=MISSING, help="the same where the table has no row", **sweep
+    )
+    parser.add_argument("--rest", action="store_true", help="only what has no figure yet")
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="side processes")
@@ -79,6 +87,9 @@ class Run:
         self.began = time.monotonic()
         self.until = self.began + args.limit
         self.about: dict[str, Any] = {}
+        stamp = time.strftime("-%Y%m%d-%H%M") if args.sweep == MISSING else ""
+        self.sweep = f"{stamp}-sweep"
+        """What the name of a sweep's file ends with: a part of one leaves the other parts."""
 
     def all(self, names: list[str]) -> int:
         """Measure variants, some at a time; return 1 when something is missing or wrong."""
@@ -88,6 +99,10 @@ class Run:
             return 3
         self.about = about
         print(about)
+        if self.args.rest:
+            known = [n for n in names if results.whole(n, about, self.args.out)]
+            names = [name for name in names if name not in known]
+            print("measured before:", *known)
         good = True
         for start in range(0, len(names), CHUNK):
             chunk = names[start : start + CHUNK]
@@ -122,7 +137,7 @@ class Run:
     def compile(self, plans: dict[str, list[list[str]]]) -> set[tuple[str, int, str]]:
         """Compile everybody side by side; return who is ready: variant, shape, contender."""
         jobs = [
-            _job("prepare", variant, number, name, self.args.sweep)
+            _job("prepare", variant, number, name, bool(self.args.sweep))
             for variant, shapes in plans.items()
             for number, names in enumerate(shapes)
             for name in names
@@ -149,22 +164,23 @@ class Run:
         ]
         if not self.args.sweep:
             lines = self.shapes(variant, names, {})
-            return len(lines) == len(plan) and all(map(_good, lines.values())) and bool(plan)
-        swept = self.shapes(variant, names, {}, sweep=True)
-        if not swept:
+            return len(lines) == len(plan) and all(map(results.good, lines.values())) and bool(plan)
+        tried = [many if any(n.startswith("ours ") for n in many) else None for many in names]
+        swept = self.shapes(variant, tried, {}, sweep=True) if any(tried) else {}
+        if any(tried) and not swept:
             return False
-        tilings = self.tune(variant, swept)
+        tilings = self.tune(variant, swept) if swept else {}
         finalists = [
             sorted({n for n in many if not n.startswith("ours ")} | {"ours"}) for many in names
         ]
         lines = self.shapes(variant, finalists, tilings)
-        return len(lines) == len(plan) and all(map(_good, lines.values()))
+        return len(lines) == len(plan) and all(map(results.good, lines.values()))
 
     def tune(self, variant: str, swept: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
         """Write the tilings that a sweep chose into the table; return them by shape."""
         device = self.about["device"]
         lines = list(swept.values())
-        file = f"{variant}-{results.slug(device)}-sweep.json"
+        file = results.name(variant, device, self.sweep)
         results.tune(results.TUNING, variant, device, lines, file)
         if self.args.out != results.RESULTS:  # on a machine that keeps nothing else
             results.tune(self.args.out / "tuning.json", variant, device, lines, file)
@@ -177,9 +193,14 @@ class Run:
         }
 
     def shapes(
-        self, variant: str, names: list[list[str]], tilings: dict[int, Any], *, sweep: bool = False
+        self,
+        variant: str,
+        names: Sequence[list[str] | None],
+        tilings: dict[int, Any],
+        *,
+        sweep: bool = False,
     ) -> dict[int, dict[str, Any]]:
-        """Measure those of these names, and write the results after each shape."""
+        """Measure those of these names, and write the results after each shape; None: not asked."""
         lines: dict[int, dict[str, Any]] = {}
         jobs = []
         for number, many in enumerate(names):
@@ -188,7 +209,7 @@ class Run:
                     _job("measure", variant, number, many, sweep, self.args.rounds,
                          tilings.get(number))
                 )  # fmt: skip
-            else:
+            elif many is not None:
                 print(f"\n{variant}, shape {number}: not measured: nobody is ready")
         # Others get ready while one is timed: timing itself waits for its turn.
         for job, found in self.crew.map(jobs, MEASURING, self.until):
@@ -202,17 +223,13 @@ class Run:
             _show(lines[number])
             results.write(
                 self.args.out, self.about, variant, [lines[n] for n in sorted(lines)],
-                len(names) - len(lines), sweep=sweep,
+                len(names) - len(lines), self.sweep if sweep else "",
             )  # fmt: skip
         return lines
 
 
 def _job(function: str, *arguments: Any) -> Job:
     return Job("benchmarks.gpu.work", function, arguments)
-
-
-def _good(line: dict[str, Any]) -> bool:
-    return "ours_ms" in line and "ours" not in line["wrong"]
 
 
 def _show(line: dict[str, Any]) -> None:

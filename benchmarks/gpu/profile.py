@@ -1,15 +1,15 @@
 """What bounds the kernels: `python -m benchmarks.gpu.profile` reads ncu's counters.
 
 For each variant, at its first shape, one call of ours and one of upstream as shipped; GROUP of them
-in a process. The table is printed and kept as `kernels/results/<device>-profile.json`. Clocks are
-left alone.
+in a process. The table is printed and kept as `kernels/results/<device>-profile.json`, joined with
+what earlier runs said of the same sources; what they did not reach comes first, and alone with
+`--rest`. Clocks are left alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
 import re
 import sys
 import time
@@ -21,7 +21,7 @@ from benchmarks.gpu.__main__ import COMPILING
 from benchmarks.gpu.crew import Crew, Failed, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 SECTIONS = (
     "SpeedOfLight",
@@ -63,6 +63,8 @@ GROUP = 6
 """Variants in a process: a start takes seconds, and a kernel that hangs costs its group."""
 LONGEST = 180.0
 """Seconds for a group."""
+STEP = 60.0
+"""Seconds for a variant."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
     parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
     parser.add_argument("--workers", type=int, default=6, help="for compiling first; 0: do not")
+    parser.add_argument("--rest", action="store_true", help="only what is not known yet")
     parser.add_argument("--device", default="h200", help="the device's name in the file's")
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     args = parser.parse_args(argv)
@@ -78,20 +81,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("ncu is not installed", file=sys.stderr)
         return 3
     until = time.monotonic() + args.limit
-    names = args.variants or variants.names()
+    name = f"{args.device}-profile.json"
+    known = by_variant(results.earlier(name, args.out))
+    good = {one for one, rows in known.items() if "wrong" not in rows[-1]}
+    asked = args.variants or variants.names()
+    names = [one for one in asked if one not in good]
+    names += [] if args.rest else [one for one in asked if one in good]
     if args.workers:
         compile_first(names, args.workers, until)
-    extra = known_metrics(ncu)
-    rows: list[dict[str, Any]] = []
-    args.out.mkdir(parents=True, exist_ok=True)
+    extra = known_metrics(ncu) if names else []
+    log = args.out / f"{args.device}-profile.log"
     for start in range(0, len(names), GROUP):
-        log = args.out / f"{args.device}-profile.log"
-        rows += examine(ncu, names[start : start + GROUP], extra, until, log)
-        found = {"format": results.FORMAT, "date": time.strftime("%Y-%m-%d"), "rows": rows}
-        file = args.out / f"{args.device}-profile.json"
-        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    show(rows)
-    return 0 if all("wrong" not in row for row in rows) else 1
+        found = by_variant(examine(ncu, names[start : start + GROUP], extra, until, log))
+        known |= {v: rows for v, rows in found.items() if v not in good or "wrong" not in rows[-1]}
+        results.write_rows(args.out / name, in_order(known))
+    show(in_order(known))
+    return 0 if all("wrong" not in known[one][-1] for one in asked) else 1
+
+
+def by_variant(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["variant"], []).append(row)
+    return found
+
+
+def in_order(known: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [row for _, rows in sorted(known.items()) for row in rows]
 
 
 def compile_first(names: list[str], workers: int, until: float) -> None:
@@ -125,12 +141,13 @@ def examine(
     command += ["--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled"]
     command += [word for section in SECTIONS for word in ("--section", section)]
     command += ["--metrics", ",".join(extra)] if extra else []
-    said = tools.run([*command, *tools.one("profile", *names)], min(left, LONGEST), log)
+    said = tools.run([*command, *tools.one("profile", *names)], min(left, LONGEST), log, STEP)
     rows = read(said.text)
     for name in names:
         if {row["who"] for row in rows if row["variant"] == name} != {"ours", "upstream"}:
             rows.append({"variant": name, "who": "", "wrong": _why(name, said)})
-    return rows
+    today = {"date": time.strftime("%Y-%m-%d")}
+    return [{**row, **today, **results.digests(row["variant"])} for row in rows]
 
 
 def _why(name: str, said: tools.Said) -> str:

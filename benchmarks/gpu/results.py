@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import variants
 from benchmarks.gpu.upstream import PIN, ROOT, VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 FORMAT = 1
@@ -22,6 +24,11 @@ TUNING = ROOT / "kernels" / "tuning.json"
 def slug(device: str) -> str:
     """Return a device's name for a file: `NVIDIA H200` is `h200`."""
     return device.removeprefix("NVIDIA ").lower().replace(" ", "-")
+
+
+def name(variant: str, device: str, kind: str = "") -> str:
+    """Return the name of a variant's file; that of a sweep has a `kind`."""
+    return f"{variant}-{slug(device)}{kind}.json"
 
 
 def digests(variant: str) -> dict[str, dict[str, str]]:
@@ -38,6 +45,59 @@ def digests(variant: str) -> dict[str, dict[str, str]]:
     }
 
 
+def holds(kept: dict[str, Any]) -> bool:
+    """Say whether what is kept of a variant rests on the sources as they are now."""
+    if kept["variant"] not in variants.names():
+        return False
+    return all(kept.get(whose) == found for whose, found in digests(kept["variant"]).items())
+
+
+def whole(variant: str, about: dict[str, Any], *folders: Path) -> dict[str, Any] | None:
+    """Return an earlier run's figures of all shapes with these sources, versions and device."""
+    for folder in dict.fromkeys((*folders, RESULTS)):
+        file = folder / name(variant, about["device"])
+        kept = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        same = ("device", "driver", "torch", "tilelang", "cuda")
+        if (
+            kept.get("format") == FORMAT
+            and not kept["missing"]
+            and all(map(good, kept["shapes"]))
+            and all(kept.get(fact) == about.get(fact) for fact in same)
+            and holds(kept)
+        ):
+            return kept
+    return None
+
+
+def good(line: dict[str, Any]) -> bool:
+    """Say whether a line has a figure of ours, of the right outputs."""
+    return "ours_ms" in line and "ours" not in line["wrong"]
+
+
+def untuned(variant: str, device: str, keys: list[dict[str, Any]]) -> list[int]:
+    """Return the places of the keys that the table has no tiling for on a device."""
+    rows = json.loads(TUNING.read_text(encoding="utf-8"))["rows"] if TUNING.is_file() else []
+    wanted = {"variant": variant, "device": device}
+    return [
+        n for n, key in enumerate(keys) if not any(_replaces({**wanted, **key}, r) for r in rows)
+    ]
+
+
+def earlier(file_name: str, *folders: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a tool's files that still hold, with their dates; the newest come last."""
+    for file in dict.fromkeys(folder / file_name for folder in (RESULTS, *folders)):
+        if file.is_file():
+            kept = json.loads(file.read_text(encoding="utf-8"))
+            yield from ({"date": kept["date"], **row} for row in kept["rows"] if holds(row))
+
+
+def write_rows(file: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write what a tool said, a row for a kernel or a check; each may be of another day."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    kept = {"format": FORMAT, "date": time.strftime("%Y-%m-%d"), "rows": list(rows)}
+    file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
 def _there(files: dict[str, Path]) -> list[tuple[str, Path]]:
     return [(name, file) for name, file in files.items() if file.is_file()]
 
@@ -47,7 +107,7 @@ def _blob(data: bytes) -> str:
 
 
 def write(folder: Path, about: dict[str, Any], variant: str, lines: list[dict[str, Any]],
-          missing: int, *, sweep: bool) -> Path:  # fmt: skip
+          missing: int, kind: str = "") -> Path:  # fmt: skip
     """Write what is known of a variant by now; `missing` shapes are not measured."""
     found = {
         "format": FORMAT,
@@ -58,7 +118,7 @@ def write(folder: Path, about: dict[str, Any], variant: str, lines: list[dict[st
         "shapes": lines,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{variant}-{slug(about['device'])}{'-sweep' if sweep else ''}.json"
+    file = folder / name(variant, about["device"], kind)
     file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return file
 
@@ -157,9 +217,11 @@ def _replaces(new: dict[str, Any], old: dict[str, Any]) -> bool:
 def take(folder: Path, into: Path = RESULTS, table: Path = TUNING) -> list[str]:
     """Copy results that were written elsewhere into the repository; return the files' names.
 
-    Of `tuning.json` there, the rows are merged whose sweep is among the files.
+    Of `tuning.json` there, the rows are merged whose sweep is among the files. A run that broke
+    off does not take the place of figures that are whole and hold.
     """
     names = sorted(file.name for file in folder.glob("*.json") if file.name != "tuning.json")
+    names = [name for name in names if not _worse(folder / name, into / name)]
     for name in names:
         (into / name).write_bytes((folder / name).read_bytes())
     swept = folder / "tuning.json"
@@ -167,3 +229,13 @@ def take(folder: Path, into: Path = RESULTS, table: Path = TUNING) -> list[str]:
         rows = json.loads(swept.read_text(encoding="utf-8"))["rows"]
         merge(table, [row for row in rows if row["sweep"].rsplit("/", 1)[-1] in names])
     return names
+
+
+def _worse(new: Path, old: Path) -> bool:
+    """Say whether figures have shapes missing that older ones, which still hold, do not."""
+    if not old.is_file():
+        return False
+    made, kept = (json.loads(file.read_text(encoding="utf-8")) for file in (new, old))
+    if not {"variant", "missing"} <= made.keys() & kept.keys():
+        return False
+    return bool(made["missing"] and not kept["missing"] and holds(kept))

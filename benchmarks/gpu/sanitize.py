@@ -3,15 +3,16 @@
 `python -m benchmarks.gpu.sanitize [VARIANT...]`
 
 memcheck sees stores and loads out of range, racecheck sees shared memory that is read and written
-without a barrier between. Each check has one process for all kernels, and another for the rest when
-a kernel breaks it. The table is printed and kept as `kernels/results/<device>-sanitize.json`. Exit
-code 1 when something was found or did not run.
+without a barrier between. Each check has PROCESSES for the kernels, and others for the rest when a
+kernel breaks one or takes too long. The table is printed and kept as
+`kernels/results/<device>-sanitize.json`, joined with what earlier runs said of the same sources;
+what they did not reach comes first, and alone with `--rest`. Exit code 1 when something was found
+or did not run.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 CHECKS = ("memcheck", "racecheck")
 SUMMARY = re.compile(r"=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 FINDING = re.compile(r"=+ ((?:Invalid|Error|Warning|Misaligned|Race|Program hit|Barrier).*)")
-LONGEST = 300.0
-"""Seconds for one process."""
+PROCESSES = 2
+"""Side by side, for each check."""
+LATE = "the time was up"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.sanitize", description=__doc__)
     parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
     parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
+    parser.add_argument("--seconds", type=float, default=25.0, help="for one variant")
+    parser.add_argument("--rest", action="store_true", help="only what is not known yet")
     parser.add_argument("--device", default="h200", help="the device's name in the file's")
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     args = parser.parse_args(argv)
@@ -43,16 +47,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("compute-sanitizer is not installed", file=sys.stderr)
         return 3
     until = time.monotonic() + args.limit
-    names = args.variants or variants.names()
-    with ThreadPoolExecutor(len(CHECKS)) as pool:
-        found = pool.map(lambda check: examine(tool, check, names, until, log(args, check)), CHECKS)
-        rows = sorted((row for many in found for row in many), key=lambda row: row["variant"])
+    name = f"{args.device}-sanitize.json"
+    known = {_place(row): row for row in results.earlier(name, args.out)}
+    told = {place for place, row in known.items() if row["findings"] is not None}
+    asked = args.variants or variants.names()
+
+    def of(check: str, part: int) -> list[dict[str, Any]]:
+        new = [name for name in asked if (name, check) not in told]
+        again = [] if args.rest else [name for name in asked if name not in new]
+        many = [*new, *again][part::PROCESSES]
+        return examine(tool, check, many, (until, args.seconds), log(args, check))
+
+    with ThreadPoolExecutor(len(CHECKS) * PROCESSES) as pool:
+        parts = [(check, part) for check in CHECKS for part in range(PROCESSES)]
+        found = [row for many in pool.map(lambda one: of(*one), parts) for row in many]
+    known |= {_place(row): row for row in found if row["first"] != LATE or _place(row) not in known}
+    rows = [row for _, row in sorted(known.items())]
     show(rows)
-    args.out.mkdir(parents=True, exist_ok=True)
-    kept = {"format": results.FORMAT, "date": time.strftime("%Y-%m-%d"), "rows": rows}
-    file = args.out / f"{args.device}-sanitize.json"
-    file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    return 0 if all(row["findings"] == 0 for row in rows) else 1
+    results.write_rows(args.out / name, rows)
+    return 0 if all(row["findings"] == 0 for row in rows if row["variant"] in asked) else 1
+
+
+def _place(row: dict[str, Any]) -> tuple[str, str]:
+    return row["variant"], row["check"]
 
 
 def log(args: argparse.Namespace, check: str) -> Path:
@@ -62,21 +79,32 @@ def log(args: argparse.Namespace, check: str) -> Path:
 
 
 def examine(
-    tool: str, check: str, names: list[str], until: float, log: Path
+    tool: str, check: str, names: list[str], limits: tuple[float, float], log: Path
 ) -> list[dict[str, Any]]:
-    """Return a row for each variant; those that a broken process did not reach go to another."""
+    """Return a row for each variant; those that a broken process did not reach go to another.
+
+    `limits`: until when, and how many seconds a variant may take.
+    """
     rows: list[dict[str, Any]] = []
     left = list(names)
+    until, seconds = limits
     while left and time.monotonic() < until:
         command = [tool, "--tool", check, "--print-limit", "300", "--report-api-errors", "no"]
-        seconds = min(until - time.monotonic(), LONGEST)
-        said = tools.run([*command, *tools.one("small", *left)], seconds, log)
+        command += tools.one("small", *left)
+        said = tools.run(command, until - time.monotonic(), log, seconds)
         known = judge(check, said)
+        if (
+            said.code is None
+            and time.monotonic() >= until
+            and known
+            and known[-1]["findings"] is None
+        ):
+            known[-1]["first"] = LATE
         if not known:
             return rows + [row(name, check, None, tools.last_words(said)) for name in left]
         rows += known
         left = [name for name in left if name not in {one["variant"] for one in known}]
-    return rows + [row(name, check, None, "the time was up") for name in left]
+    return rows + [row(name, check, None, LATE) for name in left]
 
 
 def judge(check: str, said: tools.Said) -> list[dict[str, Any]]:
@@ -112,6 +140,7 @@ def row(variant: str, check: str, findings: int | None, first: str) -> dict[str,
         "check": check,
         "findings": findings,
         "first": first,
+        "date": time.strftime("%Y-%m-%d"),
         **digests,
     }
 

@@ -7,11 +7,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.gpu.upstream import ROOT
 
+STEP = "== "
+"""How a line begins with which a process says that it goes on."""
+START = 60.0
+"""Seconds until the first of them: compilers are imported, CUDA begins."""
+POLL = 0.1
 PLACES = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*", "/usr/local/cuda/*")
 
 
@@ -39,12 +46,15 @@ def one(*words: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks.gpu.one", *words]
 
 
-def run(command: list[str], seconds: float, log: Path | None = None) -> Said:
+def run(
+    command: list[str], seconds: float, log: Path | None = None, step: float = float("inf")
+) -> Said:
     """Run a command in the repository; after `seconds` it and what it started are ended.
 
-    What it wrote is added to `log`: a tool's words are worth keeping where time on a GPU is short.
+    So they are when no line that begins with STEP came for `step` seconds. What was written is
+    added to `log`: a tool's words are worth keeping where time on a GPU is short.
     """
-    said = _run(command, seconds)
+    said = _run(command, seconds, step)
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as file:
@@ -52,8 +62,11 @@ def run(command: list[str], seconds: float, log: Path | None = None) -> Said:
     return said
 
 
-def _run(command: list[str], seconds: float) -> Said:
+def _run(command: list[str], seconds: float, step: float) -> Said:
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    begun = time.monotonic()
+    lines: list[str] = []
+    ends = [begun + START + step]
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -64,13 +77,23 @@ def _run(command: list[str], seconds: float) -> Said:
         errors="replace",
         start_new_session=True,
     ) as process:
-        try:
-            text, _ = process.communicate(timeout=max(1.0, seconds))
-        except subprocess.TimeoutExpired:
+
+        def listen() -> None:
+            for line in process.stdout or ():
+                lines.append(line)
+                if line.startswith(STEP):
+                    ends[0] = time.monotonic() + step
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        until = begun + max(1.0, seconds)
+        while (alive := listener.is_alive()) and time.monotonic() < min(until, ends[0]):
+            listener.join(POLL)
+        if alive:
             os.killpg(process.pid, signal.SIGKILL)
-            text, _ = process.communicate()
-            return Said(text, None)
-    return Said(text, process.returncode)
+        listener.join()
+        code = process.wait()
+    return Said("".join(lines), None if alive else code)
 
 
 def last_words(said: Said) -> str:

@@ -13,12 +13,14 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.gpu import agreement, crew, variants
+from benchmarks.gpu import agreement, crew, results, variants
 from benchmarks.gpu.timing import alone, beside, ceilings, medians
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+ALL, MISSING = "all", "missing"
+"""For which shapes tilings are tried: for all, or where the table has none."""
 OURS = "ours"
 SHIPPED = "upstream as shipped"
 
@@ -51,10 +53,19 @@ def short(tiling: dict[str, Any]) -> str:
     return " ".join(str(int(value)) for value in tiling.values())
 
 
-def plan(variant: str, sweep: bool) -> list[list[str]]:
-    """Return the names of the contenders of each shape."""
+def plan(variant: str, sweep: str | None) -> list[list[str]]:
+    """Return the names of the contenders of each shape; `sweep` is ALL, MISSING or None."""
     module = variants.load(variant)
-    return [[c.name for c in contenders(module, shape, sweep)] for shape in module.SHAPES]
+    tried = set(range(len(module.SHAPES))) if sweep else set()
+    if sweep == MISSING:
+        import torch
+
+        keys = [shape.key for shape in module.SHAPES]
+        tried = set(results.untuned(variant, torch.cuda.get_device_name(), keys))
+    return [
+        [one.name for one in contenders(module, shape, number in tried)]
+        for number, shape in enumerate(module.SHAPES)
+    ]
 
 
 def prepare(variant: str, number: int, name: str, sweep: bool) -> None:

@@ -208,6 +208,82 @@ def test_with_a_full_cache_nothing_is_compiled_first(
     assert asked == ["machine", "plan", "measure", "measure"]
 
 
+def test_variants_with_whole_figures_are_left_out(
+    stand: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(results, "RESULTS", stand / "kept")
+    options = ["good", "bad", "--rest", "--out", str(stand / "out")]
+    assert command.main(options) == 1
+    asked: list[Any] = []
+    outcome = Stand.outcome
+
+    def heard(self: Stand, job: Job) -> Any:
+        asked.append(job.arguments[0])
+        return outcome(self, job)
+
+    monkeypatch.setattr(Stand, "outcome", heard)
+    assert command.main(options) == 1
+    assert "measured before: good\n" in capsys.readouterr().out
+    assert set(asked[1:]) == {"bad"}
+    monkeypatch.setattr(results, "digests", lambda _: {"ours": {"file": "other"}})
+    assert command.main(options) == 1
+    assert "good" in asked
+
+
+def test_what_counts_as_measured(stand: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESULTS", stand / "kept")
+    line = results.summary(found({"ours": 2.0}), ABOUT)
+    off = results.summary(found({"ours": 2.0}, wrong={"ours": "off"}), ABOUT)
+    for lines, missing, known in (([line], 0, True), ([line], 1, False), ([off], 0, False)):
+        results.write(stand / "kept", ABOUT, "good", lines, missing)
+        assert bool(results.whole("good", ABOUT)) is known
+    results.write(stand / "kept", ABOUT, "good", [line], 0)
+    assert not results.whole("good", {**ABOUT, "driver": "2"})
+    assert not results.whole("good", {**ABOUT, "device": "NVIDIA H100"})
+    assert results.whole("good", {**ABOUT, "date": "later", "copy_tbs": 3.0}, stand / "none")
+
+
+def test_a_broken_run_does_not_replace_a_whole_one(stand: Path) -> None:
+    line = results.summary(found({"ours": 2.0}), ABOUT)
+    there, here = stand / "there", stand / "here"
+    results.write(there, ABOUT, "good", [line], 1)
+    results.write(here, ABOUT, "good", [line, line], 0)
+    assert results.take(there, here, stand / "t.json") == []
+    results.write(there, ABOUT, "good", [line], 0)
+    assert results.take(there, here, stand / "t.json") == ["good-h200.json"]
+    results.write(there, ABOUT, "good", [line, line], 2)
+    changed = json.loads((here / "good-h200.json").read_text())
+    (here / "good-h200.json").write_text(json.dumps({**changed, "ours": {"file": "older"}}))
+    assert results.take(there, here, stand / "t.json") == ["good-h200.json"]
+
+
+def test_tilings_are_tried_where_the_table_has_none(
+    stand: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"variant": "good", "device": "NVIDIA H200", "tiling": {"n": 1}, "shape": {}, "sweep": ""}
+    results.merge(results.TUNING, [{**row, "key": "0"}])
+    keys = [{"key": "0"}, {"key": "1"}]
+    assert results.untuned("good", "NVIDIA H200", keys) == [1]
+    assert results.untuned("good", "NVIDIA H100", keys) == [0, 1]
+    outcome = Stand.outcome
+
+    def plan(self: Stand, job: Job) -> Any:
+        found = outcome(self, job)
+        if job.function == "plan":
+            assert job.arguments[1] == "missing"
+            found[0] = ["ours", "upstream as shipped"]
+        return found
+
+    monkeypatch.setattr(Stand, "outcome", plan)
+    assert command.main(["good", "--sweep-missing", "--out", str(stand / "out")]) == 0
+    (sweep,) = (stand / "out").glob("good-h200-*-sweep.json")
+    assert [line["key"] for line in json.loads(sweep.read_text())["shapes"]] == [{"key": "1"}]
+    assert len(kept(stand / "out", "good-h200.json")["shapes"]) == 2
+    rows = json.loads(results.TUNING.read_text())["rows"]
+    assert [(row["key"], row["tiling"]["n"]) for row in rows] == [("0", 1), ("1", 2)]
+    assert rows[1]["sweep"] == f"kernels/results/{sweep.name}"
+
+
 def test_an_unknown_variant_is_refused(stand: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["nope"]) == 2
     assert "no nope: there are bad, broken, good" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -86,37 +87,84 @@ def test_what_ncu_said() -> None:
     assert profile.read("no table\n") == []
 
 
-def test_one_variants_failure_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[list[str]] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """What tools are run on: a list of variants for each process. One with `d` breaks."""
+    found: list[list[str]] = []
 
     def run(command: list[str], *_: Any) -> tools.Said:
         if "--query-metrics" in command:
             return tools.Said("sm__pipe_tensor_cycles_active  Counter\n", 0)
         names = command[command.index("benchmarks.gpu.one") + 2 :]
-        asked.append(names)
+        found.append(names)
         if "--tool" not in command:
             assert "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active" in command
             return tools.Said(CSV, 0)
-        if "d" in names:
-            return tools.Said(CLEAN + BROKEN, 1)
-        return tools.Said("".join(f"== calling {n}\n== called {n}\n" for n in names), 0)
+        before = names[: names.index("d")] if "d" in names else names
+        text = "".join(f"== calling {n}\n== called {n}\n" for n in before)
+        return tools.Said(text + BROKEN, 1) if "d" in names else tools.Said(text, 0)
 
     monkeypatch.setattr(tools, "find", lambda name: name)
     monkeypatch.setattr(tools, "run", run)
-    monkeypatch.setattr(results, "digests", lambda _: {})
+    monkeypatch.setattr(results, "digests", lambda name: {"ours": {"x": name}, "upstream": {}})
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "kept")
+    monkeypatch.setattr(variants, "names", lambda: list("abcdgh"))
     monkeypatch.setattr(profile, "compile_first", lambda *_: None)
-    assert sanitize.main(["a", "d", "g", "h", "--out", str(tmp_path)]) == 1
-    assert sorted(asked) == [["a", "d", "g", "h"]] * 2 + [["g", "h"]] * 2
-    assert profile.main(["a", "b", "c", "--out", str(tmp_path)]) == 1
-    out = capsys.readouterr().out
-    assert "d                    memcheck    not run  Misaligned Shared or Local Address" in out
-    assert "h                    racecheck         0" in out
-    assert "b                  ValueError: no" in out
-    assert "71.5" in out
-    assert sanitize.main(["a", "--out", str(tmp_path)]) == 0
+    return found
+
+
+def test_one_variants_failure_leaves_the_others(
+    asked: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path)]
+    assert sanitize.main(["a", "d", "g", "h", *out]) == 1
+    assert sorted(asked) == [["a", "g"]] * 2 + [["d", "h"]] * 2 + [["h"]] * 2
+    assert profile.main(["a", "b", "c", *out]) == 1
+    said = capsys.readouterr().out
+    assert "d                    memcheck    not run  Misaligned Shared or Local Address" in said
+    assert "h                    racecheck         0" in said
+    assert "b                  ValueError: no" in said
+    assert "71.5" in said
+    assert sanitize.main(["a", *out]) == 0
     assert {f.name for f in tmp_path.iterdir()} == {"h200-sanitize.json", "h200-profile.json"}
+
+
+def test_what_is_known_is_left_out_and_kept(
+    asked: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = ["--out", str(tmp_path)]
+    sanitize.main(["a", "d", *out])
+    asked.clear()
+    assert sanitize.main(["a", "d", "g", "h", "--rest", *out]) == 1
+    assert sorted(asked) == [["d", "h"]] * 2 + [["g"]] * 2 + [["h"]] * 2
+    asked.clear()
+    assert sanitize.main(["a", "b", "--rest", "--limit", "-1", *out]) == 1
+    assert sanitize.main(["a", "g", "--rest", *out]) == 0
+    assert asked == []
+    rows = json.loads((tmp_path / "h200-sanitize.json").read_text())["rows"]
+    assert [(row["variant"], row["findings"]) for row in rows[::2]] == [
+        ("a", 0), ("b", None), ("d", None), ("g", 0), ("h", 0)
+    ]  # fmt: skip
+    changed = {"ours": {"x": "other"}, "upstream": {}}
+    monkeypatch.setattr(results, "digests", lambda _: changed)
+    assert sanitize.main(["a", "--rest", *out]) == 0
+    assert asked == [["a"]] * 2
+    assert len(json.loads((tmp_path / "h200-sanitize.json").read_text())["rows"]) == 2
+
+
+def test_what_ncu_said_before_is_kept(
+    asked: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = ["--out", str(tmp_path)]
+    assert profile.main(["a", "c", *out]) == 1  # c has no kernel of upstream's
+    assert profile.main(["a", *out, "--rest"]) == 0
+    assert asked == [["a", "c"]]
+    assert profile.main(["a", "b", *out]) == 1
+    assert asked[1:] == [["b", "a"]]
+    rows = json.loads((tmp_path / "h200-profile.json").read_text())["rows"]
+    assert [(row["variant"], row["who"]) for row in rows[:4]] == [
+        ("a", "ours"), ("a", "upstream"), ("a", "upstream"), ("b", "")
+    ]  # fmt: skip
 
 
 def test_without_the_tools(
@@ -132,6 +180,10 @@ def test_a_tool_that_takes_too_long_is_ended_and_its_words_are_kept(tmp_path: Pa
     log = tmp_path / "new" / "x.log"
     assert tools.run([sys.executable, "-c", code], 1, log) == tools.Said("on\n", None)
     tools.run([sys.executable, "-c", "print('again')"], 20, log)
+    code = "import time; print('== a', flush=True); time.sleep(0.6); print('== b', flush=True)"
+    assert tools.run([sys.executable, "-c", code], 20, None, 1) == tools.Said("== a\n== b\n", 0)
+    said = tools.run([sys.executable, "-c", code + "; time.sleep(99)"], 20, None, 1)
+    assert said == tools.Said("== a\n== b\n", None)
     kept = [line for line in log.read_text().splitlines() if line and not line.startswith("$ ")]
     assert kept == ["on", "exit code None", "again", "exit code 0"]
 
