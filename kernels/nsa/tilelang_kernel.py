@@ -5,9 +5,11 @@ serves one query, and every query fetches all the blocks of its list, which is w
 A warp group multiplies 64 rows, whether the 16 heads of a query fill them or not; so here the heads
 of a few neighbouring queries do, and a block that several of them list is fetched once. A program
 first merges the lists: how often each query lists each block, then which blocks anybody does.
+Where a sample is so short that all of its keys fit into one tile, `nsa_whole` reads all of them
+while the lists are still on their way.
 
-Three layers: `nsa_forward` knows sizes and types, `main` inside it is the kernel, `attention`
-checks tensors, chooses a tiling and launches. Runs on a GPU of compute capability 9.0
+Three layers: `nsa_forward` and `nsa_whole` know sizes and types, `main` inside them is the kernel,
+`attention` checks tensors, chooses a tiling and launches. Runs on a GPU of compute capability 9.0
 (tilelang >= 0.1.15), and in srcmap's interpreter anywhere.
 """
 # mypy: disable-error-code="valid-type, no-untyped-def, no-untyped-call, untyped-decorator, misc"
@@ -29,6 +31,8 @@ DIMS = (32, 64, 128)
 BLOCKS = (16, 32, 64, 128)
 LISTED = 255
 """How many blocks a query can list: how often it lists one is kept in eight bits."""
+WHOLE = 128
+"""Keys of a sample that `nsa_whole` reads at once, at most; in four blocks, at most."""
 
 
 class Tiling(NamedTuple):
@@ -40,6 +44,8 @@ class Tiling(NamedTuple):
     """Programs that share a multiprocessor: while one waits, another computes."""
     queries: int = 4
     """Neighbouring queries of a program: 1, 2 or 4, as many as their heads fit into a tile."""
+    whole: bool = False
+    """Whether a program reads all keys at once, listed or not: only where `fits_whole` says so."""
 
 
 @tilelang.jit(out_idx=[4], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -309,6 +315,162 @@ def nsa_forward(
     return main
 
 
+@tilelang.jit(
+    out_idx=[4],
+    pass_configs={
+        tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True,
+        tilelang.PassConfigKey.TL_DISABLE_TMA_LOWER: True,
+        tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True,
+    },
+)
+def nsa_whole(
+    batch: int,
+    heads: int,
+    kv_heads: int,
+    seq_len: int,
+    dim: int,
+    listed: int,
+    block_size: int = 64,
+    causal: bool = True,
+    scale: "float | None" = None,
+    dtype: str = "float16",
+    queries: int = 1,
+) -> Any:
+    """Return the kernel of these sizes for short samples: Q, K, V, BlockIndices -> Output.
+
+    What such a call takes is the time until the first bytes arrive. So nothing is looked up before
+    something else can be read: lists, queries, keys and values are asked for at once, by plain
+    loads, and one product has the scores of all keys. What a query does not list is hidden.
+    """
+    accum = "float32"
+    q_shape = [batch, seq_len, heads, dim]
+    kv_shape = [batch, seq_len, kv_heads, dim]
+    # concept: kv-head-count
+    group = heads // kv_heads
+
+    parts = -(-group // ROWS)
+    each = min(group, ROWS)
+    queries = max(1, min(queries, ROWS // each))
+    rows = -(-queries * each // 16) * 16  # what one warp multiplies, for each
+    keys = -(-seq_len // 16) * 16
+    places = T.unroll if listed <= 16 else T.serial
+    # concept: softmax-scale
+    factor = (dim**-0.5 if scale is None else scale) * LOG2E
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor(q_shape, dtype),
+        K: T.Tensor(kv_shape, dtype),
+        V: T.Tensor(kv_shape, dtype),
+        BlockIndices: T.Tensor(
+            [batch, seq_len, kv_heads, listed], "int32"
+        ),  # concept: block-indices-param
+        Output: T.Tensor(q_shape, dtype),
+    ):
+        # concept: kernel-grid
+        with T.Kernel(T.ceildiv(seq_len, queries), kv_heads * parts, batch, threads=rows * 2) as (
+            bx,
+            by,
+            sample,
+        ):
+            Q_shared = T.alloc_shared([rows, dim], dtype)
+            K_shared = T.alloc_shared([keys, dim], dtype)
+            V_shared = T.alloc_shared([keys, dim], dtype)
+            times = T.alloc_fragment([rows], "int32")
+            acc_s = T.alloc_fragment([rows, keys], accum)
+            p = T.alloc_fragment([rows, keys], dtype)
+            acc_o = T.alloc_fragment([rows, dim], accum)
+            m = T.alloc_fragment([rows], accum)
+            l = T.alloc_fragment([rows], accum)
+
+            # concept: kv-head
+            kv_head = by // parts
+
+            head = kv_head * group + by % parts * ROWS
+            many = T.min(each, group - by % parts * ROWS)
+            first = bx * queries
+
+            # times[i]: how often the query of row i lists each block, in eight bits for each. A
+            # block that starts after its query, or before 0, is none: so lists are filled.
+            # concept: block-index, block-skip
+            T.fill(times, 0)
+            for e in places(listed):
+                for i in T.Parallel(rows):
+                    if (i < queries * each) & (first + i // each < seq_len):
+                        block = BlockIndices[sample, first + i // each, kv_head, e]
+                        if (block >= 0) & (block <= (first + i // each) // block_size):
+                            times[i] += 1 << (block * 8)
+
+            for i, j in T.Parallel(rows, dim):
+                if (i < queries * each) & (i % each < many) & (first + i // each < seq_len):
+                    Q_shared[i, j] = Q[sample, first + i // each, head + i % each, j]
+                else:
+                    Q_shared[i, j] = 0
+            # concept: gather
+            for i, j in T.Parallel(keys, dim):
+                if i < seq_len:
+                    K_shared[i, j] = K[sample, i, kv_head, j]
+                else:
+                    K_shared[i, j] = 0
+            # concept: gather
+            for i, j in T.Parallel(keys, dim):
+                if i < seq_len:
+                    V_shared[i, j] = V[sample, i, kv_head, j]
+                else:
+                    V_shared[i, j] = 0
+            # concept: qk-gemm
+            T.gemm(
+                Q_shared,
+                K_shared,
+                acc_s,
+                transpose_B=True,
+                policy=T.GemmWarpPolicy.FullRow,
+                clear_accum=True,
+            )
+            # concept: causal-mask, boundary-mask, mask-value
+            for i, j in T.Parallel(rows, keys):
+                on = (times[i] >> (j // block_size * 8)) & LISTED > 0
+                last = first + i // each if causal else seq_len - 1
+                acc_s[i, j] = T.if_then_else(on & (j <= last), acc_s[i, j], -T.infinity(accum))
+            # concept: row-max
+            T.reduce_max(acc_s, m, dim=1, clear=True)
+            # A row that sees nothing is measured against 0: its terms are 0. One that lists a
+            # block sees the block's first key, so its maximum is finite.
+            # concept: check-inf
+            for i in T.Parallel(rows):
+                m[i] = T.if_then_else(times[i] != 0, m[i] * factor, 0)
+            # concept: probability
+            for i, j in T.Parallel(rows, keys):
+                acc_s[i, j] = T.exp2(acc_s[i, j] * factor - m[i])
+            # end
+            if listed > 1:  # what is listed twice counts twice
+                for i, j in T.Parallel(rows, keys):
+                    acc_s[i, j] *= T.cast((times[i] >> (j // block_size * 8)) & LISTED, accum)
+            # concept: row-sum, denominator
+            T.reduce_sum(acc_s, l, dim=1)
+            # end
+            T.copy(acc_s, p)
+            # concept: pv-gemm
+            T.gemm(p, V_shared, acc_o, policy=T.GemmWarpPolicy.FullRow, clear_accum=True)
+            # A query without blocks is 0.
+            # concept: normalise, empty-row
+            for i in T.Parallel(rows):
+                l[i] = T.if_then_else(l[i] > 0, 1 / l[i], 0)
+            for i, j in T.Parallel(rows, dim):
+                acc_o[i, j] *= l[i]
+            # concept: epilogue-store
+            for i, j in T.Parallel(rows, dim):
+                if (i < queries * each) & (i % each < many) & (first + i // each < seq_len):
+                    Output[sample, first + i // each, head + i % each, j] = acc_o[i, j]
+
+    return main
+
+
+def fits_whole(seq_len: int, block_size: int) -> bool:
+    """Return whether `nsa_whole` takes samples of this length."""
+    return seq_len <= min(WHOLE, 4 * block_size)
+
+
 def registers(residents: int) -> int:
     """Return how many registers a computing thread can have: what the copying ones leave over.
 
@@ -349,8 +511,17 @@ def attention(
     launch.check_table("block_indices", block_indices, table, "int32", q)
     if tiling is None:
         device = launch.device_name(q.device.index)
-        default = Tiling(stages=2, residents=1 if sizes.dim * block_size > 8192 else 2)
-        tiling = launch.tuned("nsa", device, default, dim=sizes.dim, block_size=block_size)
+        short = fits_whole(sizes.seq_q, block_size)
+        default = Tiling(residents=1 if sizes.dim * block_size > 8192 else 2)
+        if short:
+            default = Tiling(queries=1, whole=True)
+        tiling = launch.tuned(
+            "nsa", device, default, dim=sizes.dim, block_size=block_size, short=short
+        )
+    if tiling.whole and not fits_whole(sizes.seq_q, block_size):
+        raise ValueError(
+            f"tiling.whole is True, and q has {sizes.seq_q} tokens: at most {WHOLE}, in 4 blocks"
+        )
     kernel = _compiled(sizes, listed, block_size, causal, scale, tiling)
     return kernel(q, k, v, block_indices)
 
@@ -372,7 +543,7 @@ def _compiled(
     scale: "float | None",
     tiling: Tiling,
 ) -> Any:
-    return nsa_forward(
+    facts = (
         sizes.batch,
         sizes.heads,
         sizes.kv_heads,
@@ -383,10 +554,10 @@ def _compiled(
         causal,
         scale,
         sizes.dtype,
-        tiling.stages,
-        tiling.residents,
-        tiling.queries,
     )
+    if tiling.whole:
+        return nsa_whole(*facts, tiling.queries)
+    return nsa_forward(*facts, tiling.stages, tiling.residents, tiling.queries)
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ class Case(NamedTuple):
     dtype: str = "float16"
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
-    tiling: tuple[tuple[str, int], ...] = ()
+    tiling: tuple[tuple[str, Any], ...] = ()
 
 
 CASES = {
@@ -46,6 +46,17 @@ CASES = {
     "groups of 70": Case(group=70, block_size=16),
     "large blocks": Case(seq_len=300, dim=128, block_size=128, tiling=(("residents", 1),)),
     "one query a program": Case(tiling=(("queries", 1), ("residents", 3))),
+    "short": Case(dim=32, listed=1, seq_len=64, tiling=(("queries", 1), ("whole", True))),
+    "short, twins": Case(lists="twins", listed=9, seq_len=100, tiling=(("whole", True),)),
+    "short, large": Case(
+        seq_len=128,
+        dim=128,
+        block_size=128,
+        size=12.0,
+        listed=1,
+        tiling=(("queries", 2), ("whole", True)),
+    ),
+    "short, groups of 6": Case(group=6, seq_len=70, dtype="bfloat16", tiling=(("whole", True),)),
 }
 BATCH, KV_HEADS = 2, 2
 

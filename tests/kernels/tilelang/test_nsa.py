@@ -35,6 +35,23 @@ class Case(NamedTuple):
     tiling: tuple[tuple[str, int], ...] = ()
 
 
+WHOLE = {
+    "upstream's own": Case(64, batch=2, dim=32, listed=1),
+    "one token, whole": Case(1),
+    "63, whole": Case(63),
+    "ragged, whole": Case(70, heads=32, kv_heads=2, tiling=(("queries", 4),)),
+    "not causal, whole": Case(90, causal=False, tiling=(("queries", 2),)),
+    "twins, whole": Case(100, lists="twins", listed=9, tiling=(("queries", 4),)),
+    "long lists, whole": Case(64, block_size=16, lists="twins", listed=33),
+    "none, whole": Case(20, lists="none"),
+    "groups of 12, whole": Case(50, heads=24, kv_heads=2, tiling=(("queries", 4),)),
+    "groups of 2, whole": Case(41, heads=4, kv_heads=2, listed=3, tiling=(("queries", 4),)),
+    "groups of 70, whole": Case(9, heads=140, kv_heads=2, block_size=16, listed=2),
+    "large blocks, whole": Case(120, block_size=128, listed=2),
+    "large scores, whole": Case(64, size=40.0, dim=128),
+    "bfloat16, whole": Case(100, dtype="bfloat16", lists="twins", listed=20),
+}
+"""Samples so short that all keys are read at once."""
 CASES = {
     "one token": Case(1),
     "63": Case(63),
@@ -54,6 +71,7 @@ CASES = {
     "large scores, not causal": Case(90, size=40.0, causal=False),
     "bfloat16": Case(130, dtype="bfloat16", lists="twins"),
     "one stage": Case(100, tiling=(("stages", 1),)),
+    **WHOLE,
 }
 
 
@@ -85,14 +103,14 @@ def listed(rng: Any, case: Case) -> Any:
 @cache
 def ran() -> dict[str, tuple[Any, ...]]:
     """Return the inputs and the output of every case, from one child process."""
-    given = [made(seed, case) for seed, case in enumerate(CASES.values())]
-    runs = [
-        Run(arguments(case), inputs) for case, inputs in zip(CASES.values(), given, strict=True)
-    ]
-    found = outputs("kernels/nsa/tilelang_kernel.py", "nsa_forward", runs)
-    return {
-        name: (inputs, output) for name, inputs, (output,) in zip(CASES, given, found, strict=True)
-    }
+    given = {name: made(seed, case) for seed, (name, case) in enumerate(CASES.items())}
+    found = {}
+    for builder in ("nsa_forward", "nsa_whole"):
+        names = [name for name in CASES if (name in WHOLE) == (builder == "nsa_whole")]
+        runs = [Run(arguments(CASES[name]), given[name]) for name in names]
+        outs = outputs("kernels/nsa/tilelang_kernel.py", builder, runs)
+        found.update({name: (given[name], out) for name, (out,) in zip(names, outs, strict=True)})
+    return found
 
 
 def arguments(case: Case) -> dict[str, Any]:
@@ -159,6 +177,15 @@ def test_a_wrong_tensor_is_named(name: str) -> None:
     given = [*GOOD[:place], wrong, *GOOD[place + 1 :]]
     with pytest.raises(kind, match=message):
         attention(*given)
+
+
+def test_long_samples_are_not_whole() -> None:
+    pytest.importorskip("tilelang")
+    from kernels.nsa import tilelang_kernel
+
+    attention: Any = tilelang_kernel.attention
+    with pytest.raises(ValueError, match=r"tiling\.whole is True, and q has 70 tokens"):
+        attention(*GOOD, block_size=16, tiling=tilelang_kernel.Tiling(whole=True))
 
 
 def test_another_block_size_is_refused() -> None:
