@@ -1,10 +1,16 @@
-"""Decoding with MLA on Hopper GPUs in TileLang: one warp group scores, two weigh the values.
+"""Decoding with MLA on Hopper GPUs in TileLang, in two forms: for many heads and for few.
 
-Does what tilelang's `examples/deepseek_mla/example_mla_decode.py` does, scheduled like "FlashMLA"
-(DeepSeek, 2025): the latent of a block of keys lies in shared memory once, as key and as value.
-512 columns of output for 64 heads are too many numbers for one warp group, so two hold a part each:
-the first computes the scores, the probabilities and the left part, the second the right part. A
-third copies. Partial results of a split are in float32 (upstream: in float16, see README).
+Does what tilelang's `examples/deepseek_mla/example_mla_decode.py` does: the latent of a block of
+keys lies in shared memory once, as key and as value.
+
+Many heads are scheduled like "FlashMLA" (DeepSeek, 2025). Heads are the rows of a tile, and 512
+columns of output for 64 of them are too many numbers for one warp group, so two hold a half each:
+the first computes the scores, the probabilities and the left half, the second the right half. A
+third copies. With few heads, most of those rows would be empty, and the products take as long as
+for 64. So keys are the rows there, and heads the columns: one warp group does all of it, in half of
+the time, and what the queries leave of the shared memory is for keys on their way.
+
+Partial results of a split are in float32 (upstream: in float16, see README).
 
 Three layers: `mla_decode_forward` knows sizes and types, `main` inside it is the pair of kernels,
 `attention` checks tensors, chooses a tiling and launches. Runs on a GPU of compute capability 9.0
@@ -28,10 +34,16 @@ ROWS = 64
 BLOCK_N = 64
 """Keys of a block: two blocks of 576 numbers and a tile of queries fill the shared memory."""
 STAGES = 2
+LEFTS = STAGES + 1
+"""Stages of the left half and the rotary part, where heads are columns: there is room for them."""
+WIDTH = 128
+"""Numbers of a head's output that a program of the second kernel merges."""
 DIM = 512
 PE_DIM = 64
-FEW = 32
-"""With no more heads, reading the cache takes longer than the products."""
+COLUMNS = 16
+"""Query heads of a tile where they are columns, and keys are its rows."""
+FEW = 16
+"""With no more heads, one such tile holds all of them."""
 MANY = 128
 """With so many tiles of heads, there is work for all multiprocessors without splits."""
 
@@ -39,16 +51,19 @@ MANY = 128
 class Tiling(NamedTuple):
     """How the work is cut. `programs`: how many there are to be, to fill the GPU.
 
-    `lag` says when the right part of the output may go on with a block: 0 at once, beside the next
-    scores; 2 when they are done, beside the exponentials of the first warp group; 1 in between.
+    `columns`: whether heads are the columns of a tile, 16 of them, and keys its rows. Else heads
+    are the rows, 64 of them, and `lag` says when the right half of the output may go on with a
+    block: 0 at once, beside the next scores; 2 when they are done, beside the exponentials of the
+    first warp group; 1 in between.
     """
 
     programs: int = 132
     lag: int = 2
+    columns: bool = False
 
     def splits(self, batch: int, heads: int, seq_kv: int) -> int:
         """Return into how many splits the keys go: none is without a block."""
-        wanted = self.programs // (batch * -(-heads // ROWS))
+        wanted = self.programs // (batch * -(-heads // (COLUMNS if self.columns else ROWS)))
         return max(1, min(wanted, -(-seq_kv // BLOCK_N)))
 
 
@@ -63,6 +78,7 @@ def mla_decode_forward(
     dim: int = DIM,
     pe_dim: int = PE_DIM,
     lag: int = 2,
+    columns: bool = False,
 ) -> Any:
     """Return the kernels of these sizes: Q, Q_pe, KV, K_pe -> Output.
 
@@ -70,20 +86,20 @@ def mla_decode_forward(
     one less; there may not be more splits than blocks. With one split there is no second kernel.
     """
     accum = "float32"
-    left, part = dim // 2, dim // 4
+    half = dim // 2
     q_shape = [batch, heads, dim]
     q_pe_shape = [batch, heads, pe_dim]
     kv_shape = [batch, seq_kv, 1, dim]
     k_pe_shape = [batch, seq_kv, 1, pe_dim]
-    tiles = -(-heads // ROWS)
+    tiles = -(-heads // (COLUMNS if columns else ROWS))
     share, more = divmod(-(-seq_kv // BLOCK_N), splits)
     padded = -(-splits // 128) * 128
     # concept: softmax-scale
     scale = ((dim + pe_dim) ** -0.5 if softmax_scale is None else softmax_scale) * LOG2E
 
     @T.macro
-    def score(t, Q_left, Q_middle, Q_right, Q_pe_shared, K_left, K_middle, K_right, K_pe_shared,
-              left_ready, middle_ready, right_ready, acc_s):  # fmt: skip
+    def score(t, Q_left, Q_right, Q_pe_shared, K_left, K_right, K_pe_shared, left_ready,
+              right_ready, acc_s):  # fmt: skip
         """Start the products of the queries with block t: latent and rotary part."""
         T.mbarrier_wait_parity(left_ready[t % STAGES], (t // STAGES) & 1)
         # concept: qk-gemm
@@ -103,16 +119,6 @@ def mla_decode_forward(
             policy=T.GemmWarpPolicy.FullRow,
         )
         # end
-        T.mbarrier_wait_parity(middle_ready[t % STAGES], (t // STAGES) & 1)
-        # concept: qk-gemm
-        T.wgmma_gemm(
-            Q_middle,
-            K_middle[t % STAGES, :, :],
-            acc_s,
-            transpose_B=True,
-            policy=T.GemmWarpPolicy.FullRow,
-        )
-        # end
         T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
         # concept: qk-gemm
         T.wgmma_gemm(
@@ -124,8 +130,8 @@ def mla_decode_forward(
         )
 
     @T.macro
-    def weigh(first, acc_s, acc_left, p, m, m_prev, rescale):
-        """Turn scores into probabilities; bring the maximum along, and the output to it."""
+    def softmax(first, acc_s, m, m_prev, rescale, row_sum, l):
+        """Turn scores into probabilities; bring maximum and denominator along."""
         # Only the last block can reach past the end, and it has a key: the maximum is finite.
         # concept: boundary-mask, mask-value
         if seq_kv % BLOCK_N != 0:
@@ -143,17 +149,8 @@ def mla_decode_forward(
         # concept: probability
         for i, j in T.Parallel(ROWS, BLOCK_N):
             acc_s[i, j] = T.exp2(acc_s[i, j] * scale - m[i] * scale)
-        # concept: acc-rescale
-        for i, j in T.Parallel(ROWS, left):
-            acc_left[i, j] *= rescale[i]
-        # end
-        T.copy(acc_s, p)
-
-    @T.macro
-    def add_up(wide, rescale, row_sum, l):
-        """Bring the denominator along: the sum of the weights as they are multiplied, rounded."""
         # concept: row-sum
-        T.reduce_sum(wide, row_sum, dim=1)
+        T.reduce_sum(acc_s, row_sum, dim=1)
         # concept: denominator
         for i in T.Parallel(ROWS):
             l[i] = l[i] * rescale[i] + row_sum[i]
@@ -168,31 +165,29 @@ def mla_decode_forward(
             T.mbarrier_arrive(p_ready)
 
     @T.macro
-    def store(acc_o, columns, width, sample, head, split, O_shared, Output, partial_out):
-        """Write the part of the output that starts at `columns`."""
+    def store(acc_o, columns, sample, head, split, O_shared, Output, partial_out):
+        """Write the half of the output that starts at `columns`."""
         if splits == 1:
             # concept: epilogue-store
             T.copy(acc_o, O_shared)
             T.fence_proxy_async()
-            T.copy(O_shared, Output[sample, head : head + ROWS, columns : columns + width])
+            T.copy(O_shared, Output[sample, head : head + ROWS, columns : columns + half])
         else:
             # concept: partial-output
-            for i, j in T.Parallel(ROWS, width):
+            for i, j in T.Parallel(ROWS, half):
                 if head + i < heads:
                     partial_out[sample, head + i, split, columns + j] = acc_o[i, j]
 
     @T.macro
-    def attend(Q, Q_pe, KV, K_pe, Output, partial_lse, partial_out):
-        """Launch the first kernel: a program for each tile of heads, split and sample."""
+    def attend_many(Q, Q_pe, KV, K_pe, Output, partial_lse, partial_out):
+        """Launch the first kernel with heads as rows: a program for each tile, split, sample."""
         # concept: kernel-grid
         with T.Kernel(tiles, splits, batch, threads=384) as (tile, split, sample):
-            Q_left = T.alloc_shared([ROWS, left], dtype)
-            Q_middle = T.alloc_shared([ROWS, part], dtype)
-            Q_right = T.alloc_shared([ROWS, part], dtype)
+            Q_left = T.alloc_shared([ROWS, half], dtype)
+            Q_right = T.alloc_shared([ROWS, half], dtype)
             Q_pe_shared = T.alloc_shared([ROWS, pe_dim], dtype)
-            K_left = T.alloc_shared([STAGES, BLOCK_N, left], dtype)
-            K_middle = T.alloc_shared([STAGES, BLOCK_N, part], dtype)
-            K_right = T.alloc_shared([STAGES, BLOCK_N, part], dtype)
+            K_left = T.alloc_shared([STAGES, BLOCK_N, half], dtype)
+            K_right = T.alloc_shared([STAGES, BLOCK_N, half], dtype)
             K_pe_shared = T.alloc_shared([STAGES, BLOCK_N, pe_dim], dtype)
             P_shared = T.alloc_shared([ROWS, BLOCK_N], dtype)
             # Rows of 128 bytes would meet in the same banks.
@@ -202,9 +197,8 @@ def mla_decode_forward(
             acc_s = T.alloc_fragment([ROWS, BLOCK_N], accum)
             p = T.alloc_fragment([ROWS, BLOCK_N], dtype)
             p_right = T.alloc_fragment([ROWS, BLOCK_N], dtype)
-            acc_left = T.alloc_fragment([ROWS, left], accum)
-            acc_middle = T.alloc_fragment([ROWS, part], accum)
-            acc_right = T.alloc_fragment([ROWS, part], accum)
+            acc_left = T.alloc_fragment([ROWS, half], accum)
+            acc_right = T.alloc_fragment([ROWS, half], accum)
             m = T.alloc_fragment([ROWS], accum)
             m_prev = T.alloc_fragment([ROWS], accum)
             rescale = T.alloc_fragment([ROWS], accum)
@@ -212,13 +206,10 @@ def mla_decode_forward(
             row_sum = T.alloc_fragment([ROWS], accum)
             l = T.alloc_fragment([ROWS], accum)
             l_right = T.alloc_fragment([ROWS], accum)
-            wide = T.alloc_fragment([ROWS, BLOCK_N], accum)
             q_ready = T.alloc_barrier(128)
             left_ready = T.alloc_barrier([128] * STAGES)
-            middle_ready = T.alloc_barrier([128] * STAGES)
             right_ready = T.alloc_barrier([128] * STAGES)
             left_free = T.alloc_barrier([128] * STAGES)
-            middle_free = T.alloc_barrier([128] * STAGES)
             right_free = T.alloc_barrier([128] * STAGES)
             p_ready = T.alloc_barrier(128)
             p_free = T.alloc_barrier(128)
@@ -233,13 +224,8 @@ def mla_decode_forward(
             tx = T.get_thread_binding()
             if tx >= 256:  # the warp group that copies
                 T.set_max_nreg(24, 0)
-                T.tma_copy(Q[sample, head : head + ROWS, 0:left], Q_left, barrier=q_ready)
-                T.tma_copy(
-                    Q[sample, head : head + ROWS, left : left + part], Q_middle, barrier=q_ready
-                )
-                T.tma_copy(
-                    Q[sample, head : head + ROWS, left + part : dim], Q_right, barrier=q_ready
-                )
+                T.tma_copy(Q[sample, head : head + ROWS, 0:half], Q_left, barrier=q_ready)
+                T.tma_copy(Q[sample, head : head + ROWS, half:dim], Q_right, barrier=q_ready)
                 T.tma_copy(Q_pe[sample, head : head + ROWS, :], Q_pe_shared, barrier=q_ready)
                 T.mbarrier_arrive(q_ready)
                 for t in T.serial(blocks):
@@ -247,7 +233,7 @@ def mla_decode_forward(
                     T.mbarrier_wait_parity(left_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
                     # concept: kv-head
                     T.tma_copy(
-                        KV[sample, first : first + BLOCK_N, 0, 0:left],
+                        KV[sample, first : first + BLOCK_N, 0, 0:half],
                         K_left[t % STAGES, :, :],
                         barrier=left_ready[t % STAGES],
                     )
@@ -258,147 +244,97 @@ def mla_decode_forward(
                         barrier=left_ready[t % STAGES],
                     )
                     T.mbarrier_arrive(left_ready[t % STAGES])
-                    T.mbarrier_wait_parity(middle_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
-                    T.tma_copy(
-                        KV[sample, first : first + BLOCK_N, 0, left : left + part],
-                        K_middle[t % STAGES, :, :],
-                        barrier=middle_ready[t % STAGES],
-                    )
-                    T.mbarrier_arrive(middle_ready[t % STAGES])
                     T.mbarrier_wait_parity(right_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
                     T.tma_copy(
-                        KV[sample, first : first + BLOCK_N, 0, left + part : dim],
+                        KV[sample, first : first + BLOCK_N, 0, half:dim],
                         K_right[t % STAGES, :, :],
                         barrier=right_ready[t % STAGES],
                     )
                     T.mbarrier_arrive(right_ready[t % STAGES])
-            elif tx >= 128:  # the one that computes the right part
+            elif tx >= 128:  # the one that computes the right half
                 T.set_max_nreg(224, 1)
                 # concept: state-init
-                T.fill(acc_middle, 0)
                 T.fill(acc_right, 0)
-                T.fill(l_right, 0)
 
                 for t in T.serial(blocks):
                     T.mbarrier_wait_parity(p_ready, t & 1)
                     T.copy(P_shared, p_right)
                     T.copy(rescale_shared, rescale_right)
                     T.mbarrier_arrive(p_free)
-                    T.copy(p_right, wide)
                     # concept: acc-rescale
-                    for i, j in T.Parallel(ROWS, part):
-                        acc_middle[i, j] *= rescale_right[i]
-                    for i, j in T.Parallel(ROWS, part):
+                    for i, j in T.Parallel(ROWS, half):
                         acc_right[i, j] *= rescale_right[i]
                     # end
-                    T.mbarrier_wait_parity(middle_ready[t % STAGES], (t // STAGES) & 1)
                     T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
                     # concept: pv-gemm
-                    T.wgmma_gemm(
-                        p_right,
-                        K_middle[t % STAGES, :, :],
-                        acc_middle,
-                        policy=T.GemmWarpPolicy.FullRow,
-                    )
                     T.wgmma_gemm(
                         p_right,
                         K_right[t % STAGES, :, :],
                         acc_right,
                         policy=T.GemmWarpPolicy.FullRow,
                     )
-                    # end
-                    add_up(wide, rescale_right, row_sum, l_right)
-                    # What is free earlier is there earlier.
-                    T.wait_wgmma(1)
-                    T.mbarrier_arrive(middle_free[t % STAGES])
                     T.wait_wgmma(0)
+                    # end
                     T.mbarrier_arrive(right_free[t % STAGES])
-                T.copy(l_right, l_shared)
-                T.mbarrier_arrive(l_ready)
+                T.mbarrier_wait_parity(l_ready, 0)
+                T.copy(l_shared, l_right)
                 # concept: normalise
-                for i, j in T.Parallel(ROWS, part):
-                    acc_middle[i, j] /= l_right[i]
-                for i, j in T.Parallel(ROWS, part):
+                for i, j in T.Parallel(ROWS, half):
                     acc_right[i, j] /= l_right[i]
                 # end
-                store(acc_middle, left, part, sample, head, split, Q_middle, Output, partial_out)
-                store(
-                    acc_right, left + part, part, sample, head, split, Q_right, Output, partial_out
-                )
-            else:  # the one that computes scores, probabilities and the left part
+                store(acc_right, half, sample, head, split, Q_right, Output, partial_out)
+            else:  # the one that computes scores, probabilities and the left half
                 T.set_max_nreg(256, 1)
                 # concept: state-init
                 T.fill(acc_left, 0)
+                T.fill(l, 0)
                 T.fill(m, -T.infinity(accum))
 
                 T.mbarrier_wait_parity(q_ready, 0)
-                score(
-                    0,
-                    Q_left,
-                    Q_middle,
-                    Q_right,
-                    Q_pe_shared,
-                    K_left,
-                    K_middle,
-                    K_right,
-                    K_pe_shared,
-                    left_ready,
-                    middle_ready,
-                    right_ready,
-                    acc_s,
-                )
+                score(0, Q_left, Q_right, Q_pe_shared, K_left, K_right, K_pe_shared, left_ready,
+                      right_ready, acc_s)  # fmt: skip
                 T.wait_wgmma(0)
-                weigh(start * BLOCK_N, acc_s, acc_left, p, m, m_prev, rescale)
-                for t in T.serial(1, blocks):  # concept: kv-loop
-                    hand_over(t - 1, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                softmax(start * BLOCK_N, acc_s, m, m_prev, rescale, row_sum, l)
+                T.copy(acc_s, p)
+                hand_over(0, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                for s in T.serial(blocks - 1):  # concept: kv-loop
+                    t = s + 1
                     # concept: pv-gemm
                     T.wgmma_gemm(
-                        p,
-                        K_left[(t - 1) % STAGES, :, :],
-                        acc_left,
-                        policy=T.GemmWarpPolicy.FullRow,
+                        p, K_left[s % STAGES, :, :], acc_left, policy=T.GemmWarpPolicy.FullRow
                     )
                     # end
-                    score(
-                        t,
-                        Q_left,
-                        Q_middle,
-                        Q_right,
-                        Q_pe_shared,
-                        K_left,
-                        K_middle,
-                        K_right,
-                        K_pe_shared,
-                        left_ready,
-                        middle_ready,
-                        right_ready,
-                        acc_s,
-                    )
-                    T.wait_wgmma(4)  # the product with the values is done, the scores are not
-                    T.mbarrier_arrive(left_free[(t - 1) % STAGES])
+                    score(t, Q_left, Q_right, Q_pe_shared, K_left, K_right, K_pe_shared,
+                          left_ready, right_ready, acc_s)  # fmt: skip
+                    T.wait_wgmma(3)  # the product with the values is done, the scores are not
+                    T.mbarrier_arrive(left_free[s % STAGES])
                     if lag == 1:
-                        T.wait_wgmma(2)
                         T.mbarrier_arrive(p_ready)
                     T.wait_wgmma(0)
                     if lag == 2:
                         T.mbarrier_arrive(p_ready)
-                    weigh((start + t) * BLOCK_N, acc_s, acc_left, p, m, m_prev, rescale)
+                    softmax((start + t) * BLOCK_N, acc_s, m, m_prev, rescale, row_sum, l)
+                    T.copy(acc_s, p)
+                    hand_over(t, p, rescale, P_shared, rescale_shared, p_ready, p_free)
+                    # concept: acc-rescale
+                    for i, j in T.Parallel(ROWS, half):
+                        acc_left[i, j] *= rescale[i]
+                    # end
                 last = blocks - 1
-                hand_over(last, p, rescale, P_shared, rescale_shared, p_ready, p_free)
                 if lag > 0:
                     T.mbarrier_arrive(p_ready)
                 # concept: pv-gemm
                 T.wgmma_gemm(
                     p, K_left[last % STAGES, :, :], acc_left, policy=T.GemmWarpPolicy.FullRow
                 )
-                # end
                 T.wait_wgmma(0)
-                T.mbarrier_wait_parity(l_ready, 0)
-                T.copy(l_shared, l)
+                # end
+                T.copy(l, l_shared)
+                T.mbarrier_arrive(l_ready)
                 if splits > 1:
                     T.pdl_trigger()  # the second kernel may get ready
                 # concept: normalise
-                for i, j in T.Parallel(ROWS, left):
+                for i, j in T.Parallel(ROWS, half):
                     acc_left[i, j] /= l[i]
                 # concept: partial-lse
                 if splits > 1:
@@ -406,18 +342,216 @@ def mla_decode_forward(
                         if head + i < heads:
                             partial_lse[sample, head + i, split] = T.log2(l[i]) + m[i] * scale
                 # end
-                store(acc_left, 0, left, sample, head, split, Q_left, Output, partial_out)
+                store(acc_left, 0, sample, head, split, Q_left, Output, partial_out)
+
+    @T.macro
+    def softmax_by_head(first, S_shared, s, P_shared, rescale_shared, m, m_prev, rescale, row_sum,
+                        l):  # fmt: skip
+        """Turn the scores of a block into probabilities, a row for each head: 8 threads have it."""
+        for i, j in T.Parallel(COLUMNS, BLOCK_N):
+            s[i, j] = S_shared[i, j]
+        # Only the last block can reach past the end, and it has a key: the maximum is finite.
+        # concept: boundary-mask, mask-value
+        if seq_kv % BLOCK_N != 0:
+            if first + BLOCK_N > seq_kv:
+                for i, j in T.Parallel(COLUMNS, BLOCK_N):
+                    s[i, j] = T.if_then_else(first + j < seq_kv, s[i, j], -T.infinity(accum))
+        # concept: row-max
+        T.copy(m, m_prev)
+        T.reduce_max(s, m, dim=1, clear=False)
+        # concept: rescale-factor
+        for i in T.Parallel(COLUMNS):
+            rescale[i] = T.exp2(m_prev[i] * scale - m[i] * scale)
+        # concept: probability
+        for i, j in T.Parallel(COLUMNS, BLOCK_N):
+            s[i, j] = T.exp2(s[i, j] * scale - m[i] * scale)
+        # end
+        T.copy(s, P_shared)
+        T.fence_proxy_async()
+        T.copy(rescale, rescale_shared)
+        # concept: row-sum
+        T.reduce_sum(s, row_sum, dim=1)
+        # concept: denominator
+        for i in T.Parallel(COLUMNS):
+            l[i] = l[i] * rescale[i] + row_sum[i]
+
+    @T.macro
+    def scale_by_head(acc_o, factors):
+        """Multiply each head's column of the output by its factor."""
+        for i, j in T.Parallel(half, COLUMNS):
+            acc_o[i, j] *= factors[j]
+
+    @T.macro
+    def store_by_head(acc_o, start, sample, head, split, Output, partial_out):
+        """Write the half of the output that starts at `start`."""
+        if splits == 1:
+            # concept: epilogue-store
+            for i, j in T.Parallel(half, COLUMNS):
+                if head + j < heads:
+                    Output[sample, head + j, start + i] = acc_o[i, j]
+        else:
+            # concept: partial-output
+            for i, j in T.Parallel(half, COLUMNS):
+                if head + j < heads:
+                    partial_out[sample, head + j, split, start + i] = acc_o[i, j]
+
+    @T.macro
+    def attend_few(Q, Q_pe, KV, K_pe, Output, partial_lse, partial_out):
+        """Launch the first kernel with keys as rows: a program for each tile, split and sample."""
+        # concept: kernel-grid
+        with T.Kernel(tiles, splits, batch, threads=256) as (tile, split, sample):
+            Q_left = T.alloc_shared([COLUMNS, half], dtype)
+            Q_right = T.alloc_shared([COLUMNS, half], dtype)
+            Q_pe_shared = T.alloc_shared([COLUMNS, pe_dim], dtype)
+            K_left = T.alloc_shared([LEFTS, BLOCK_N, half], dtype)
+            K_pe_shared = T.alloc_shared([LEFTS, BLOCK_N, pe_dim], dtype)
+            K_right = T.alloc_shared([STAGES, BLOCK_N, half], dtype)
+            # Four more numbers in a row, or the columns of a tile would meet in the same banks.
+            S_shared = T.alloc_shared([COLUMNS, BLOCK_N + 4], accum)
+            P_shared = T.alloc_shared([COLUMNS, BLOCK_N], dtype)
+            by_head = T.alloc_shared([COLUMNS], accum)
+            acc_s = T.alloc_fragment([BLOCK_N, COLUMNS], accum)
+            s = T.alloc_fragment([COLUMNS, BLOCK_N], accum)
+            acc_left = T.alloc_fragment([half, COLUMNS], accum)
+            acc_right = T.alloc_fragment([half, COLUMNS], accum)
+            m = T.alloc_fragment([COLUMNS], accum)
+            m_prev = T.alloc_fragment([COLUMNS], accum)
+            rescale = T.alloc_fragment([COLUMNS], accum)
+            row_sum = T.alloc_fragment([COLUMNS], accum)
+            l = T.alloc_fragment([COLUMNS], accum)
+            q_ready = T.alloc_barrier(128)
+            left_ready = T.alloc_barrier([128] * LEFTS)
+            right_ready = T.alloc_barrier([128] * STAGES)
+            free = T.alloc_barrier([128] * STAGES)
+
+            head = tile * COLUMNS
+            # concept: split-range
+            start = split * share + T.min(split, more)
+            # concept: loop-range
+            blocks = share + T.if_then_else(split < more, 1, 0)
+
+            tx = T.get_thread_binding()
+            if tx >= 128:  # the warp group that copies
+                T.tma_copy(Q[sample, head : head + COLUMNS, 0:half], Q_left, barrier=q_ready)
+                T.tma_copy(Q[sample, head : head + COLUMNS, half:dim], Q_right, barrier=q_ready)
+                T.tma_copy(Q_pe[sample, head : head + COLUMNS, :], Q_pe_shared, barrier=q_ready)
+                T.mbarrier_arrive(q_ready)
+                for t in T.serial(blocks):
+                    first = (start + t) * BLOCK_N
+                    # Block t - 3, whose left half goes, was waited for with the last right half.
+                    # concept: kv-head
+                    T.tma_copy(
+                        KV[sample, first : first + BLOCK_N, 0, 0:half],
+                        K_left[t % LEFTS, :, :],
+                        barrier=left_ready[t % LEFTS],
+                    )
+                    # end
+                    T.tma_copy(
+                        K_pe[sample, first : first + BLOCK_N, 0, :],
+                        K_pe_shared[t % LEFTS, :, :],
+                        barrier=left_ready[t % LEFTS],
+                    )
+                    T.mbarrier_arrive(left_ready[t % LEFTS])
+                    T.mbarrier_wait_parity(free[t % STAGES], ((t // STAGES) & 1) ^ 1)
+                    T.tma_copy(
+                        KV[sample, first : first + BLOCK_N, 0, half:dim],
+                        K_right[t % STAGES, :, :],
+                        barrier=right_ready[t % STAGES],
+                    )
+                    T.mbarrier_arrive(right_ready[t % STAGES])
+            else:  # the one that computes
+                # concept: state-init
+                T.fill(acc_left, 0)
+                T.fill(acc_right, 0)
+                T.fill(l, 0)
+                T.fill(m, -T.infinity(accum))
+
+                T.mbarrier_wait_parity(q_ready, 0)
+                for t in T.serial(blocks):  # concept: kv-loop
+                    T.mbarrier_wait_parity(left_ready[t % LEFTS], (t // LEFTS) & 1)
+                    # concept: qk-gemm
+                    T.wgmma_gemm(
+                        K_left[t % LEFTS, :, :],
+                        Q_left,
+                        acc_s,
+                        transpose_B=True,
+                        policy=T.GemmWarpPolicy.FullRow,
+                        clear_accum=True,
+                    )
+                    T.wgmma_gemm(
+                        K_pe_shared[t % LEFTS, :, :],
+                        Q_pe_shared,
+                        acc_s,
+                        transpose_B=True,
+                        policy=T.GemmWarpPolicy.FullRow,
+                    )
+                    # end
+                    T.mbarrier_wait_parity(right_ready[t % STAGES], (t // STAGES) & 1)
+                    # concept: qk-gemm
+                    T.wgmma_gemm(
+                        K_right[t % STAGES, :, :],
+                        Q_right,
+                        acc_s,
+                        transpose_B=True,
+                        policy=T.GemmWarpPolicy.FullRow,
+                    )
+                    T.wait_wgmma(0)
+                    # end
+                    # A head's scores lie in all four warps: they change places.
+                    for i, j in T.Parallel(BLOCK_N, COLUMNS):
+                        S_shared[j, i] = acc_s[i, j]
+                    softmax_by_head((start + t) * BLOCK_N, S_shared, s, P_shared, by_head, m,
+                                    m_prev, rescale, row_sum, l)  # fmt: skip
+                    # concept: acc-rescale
+                    scale_by_head(acc_left, by_head)
+                    scale_by_head(acc_right, by_head)
+                    # concept: pv-gemm
+                    T.wgmma_gemm(
+                        K_left[t % LEFTS, :, :],
+                        P_shared,
+                        acc_left,
+                        transpose_A=True,
+                        transpose_B=True,
+                        policy=T.GemmWarpPolicy.FullRow,
+                    )
+                    T.wgmma_gemm(
+                        K_right[t % STAGES, :, :],
+                        P_shared,
+                        acc_right,
+                        transpose_A=True,
+                        transpose_B=True,
+                        policy=T.GemmWarpPolicy.FullRow,
+                    )
+                    T.wait_wgmma(0)
+                    # end
+                    T.mbarrier_arrive(free[t % STAGES])
+                if splits > 1:
+                    T.pdl_trigger()  # the second kernel may get ready
+                # concept: partial-lse
+                if splits > 1:
+                    for i in T.Parallel(COLUMNS):
+                        if head + i < heads:
+                            partial_lse[sample, head + i, split] = T.log2(l[i]) + m[i] * scale
+                # concept: normalise
+                for i in T.Parallel(COLUMNS):
+                    l[i] = 1 / l[i]
+                T.copy(l, by_head)
+                scale_by_head(acc_left, by_head)
+                scale_by_head(acc_right, by_head)
+                # end
+                store_by_head(acc_left, 0, sample, head, split, Output, partial_out)
+                store_by_head(acc_right, half, sample, head, split, Output, partial_out)
 
     @T.macro
     def combine(partial_lse, partial_out, Output):
-        """Launch the second kernel: a program for each head and sample merges the splits."""
+        """Launch the second kernel: a program merges a piece of a head's output of a sample."""
         # concept: combine
-        with T.Kernel(heads, batch, threads=128) as (q_head, one):
+        with T.Kernel(dim // WIDTH, heads, batch, threads=128) as (piece, q_head, one):
             weights = T.alloc_shared([padded], accum)
             lse = T.alloc_fragment([padded], accum)
             top = T.alloc_fragment([1], accum)
             total = T.alloc_fragment([1], accum)
-            out = T.alloc_fragment([dim], accum)
+            out = T.alloc_fragment([WIDTH], accum)
             T.pdl_sync()  # until all splits are there
             for s in T.Parallel(padded):
                 lse[s] = T.if_then_else(
@@ -436,10 +570,10 @@ def mla_decode_forward(
             T.fill(out, 0)
             # concept: combine-accumulate
             for s in T.serial(splits):
-                for i in T.Parallel(dim):
-                    out[i] += partial_out[one, q_head, s, i] * weights[s]
+                for i in T.Parallel(WIDTH):
+                    out[i] += partial_out[one, q_head, s, piece * WIDTH + i] * weights[s]
             # concept: epilogue-store
-            T.copy(out, Output[one, q_head, :])
+            T.copy(out, Output[one, q_head, piece * WIDTH : (piece + 1) * WIDTH])
 
     @T.prim_func
     def main(
@@ -451,7 +585,10 @@ def mla_decode_forward(
     ):
         partial_lse = T.alloc_global([batch, heads, splits], accum)
         partial_out = T.alloc_global([batch, heads, splits, dim], accum)
-        attend(Q, Q_pe, KV, K_pe, Output, partial_lse, partial_out)
+        if columns:
+            attend_few(Q, Q_pe, KV, K_pe, Output, partial_lse, partial_out)
+        else:
+            attend_many(Q, Q_pe, KV, K_pe, Output, partial_lse, partial_out)
         if splits > 1:
             combine(partial_lse, partial_out, Output)
 
@@ -477,9 +614,10 @@ def attention(
     if tiling is None:
         device = launch.device_name(q.device.index)
         many = batch * -(-heads // ROWS) >= MANY
-        tiling = launch.tuned("mla_decode", device, Tiling(), few_heads=heads <= FEW, many=many)
+        default = Tiling(columns=heads <= FEW)
+        tiling = launch.tuned("mla_decode", device, default, few_heads=heads <= FEW, many=many)
     splits = tiling.splits(batch, heads, seq_kv)
-    kernel = _compiled(batch, heads, seq_kv, splits, scale, dtype, tiling.lag)
+    kernel = _compiled(batch, heads, seq_kv, splits, scale, dtype, tiling.lag, tiling.columns)
     return kernel(q, q_pe, kv, k_pe)
 
 
@@ -515,8 +653,9 @@ def _compiled(
     scale: "float | None",
     dtype: str,
     lag: int,
+    columns: bool,
 ) -> Any:
-    return mla_decode_forward(batch, heads, seq_kv, splits, scale, dtype, lag=lag)
+    return mla_decode_forward(batch, heads, seq_kv, splits, scale, dtype, lag=lag, columns=columns)
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:

@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
     @property
     def key(self) -> dict[str, Any]:
-        return {"few_heads": self.heads <= 32, "many": self.tiles >= 128}
+        return {"few_heads": self.heads <= 16, "many": self.tiles >= 128}
 
     @property
     def tiles(self) -> int:
@@ -46,7 +46,7 @@ SHAPES = (
     Shape("mla_decode", 4, 16, 65536),  # an eighth of the heads, as with eight GPUs
     Shape("mla_decode", 64, 16, 8192),
 )
-SMALL = Shape("mla_decode", 2, 70, 320)
+SMALL = (Shape("mla_decode", 2, 70, 320), Shape("mla_decode", 2, 5, 320))
 
 
 def inputs(shape: Shape) -> tuple[Any, ...]:
@@ -63,9 +63,12 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for programs in (132,) if shape.tiles >= 128 else (64, 132, 264):
-        for lag in (0, 1, 2):
-            yield {"programs": programs, "lag": lag}
+    for programs in (132,) if shape.tiles >= 128 else (66, 88, 132):
+        for lag in (0, 1, 2) if programs == 132 else (2,):
+            yield {"programs": programs, "lag": lag, "columns": False}
+    if shape.heads <= 16:
+        for programs in (128, 132, 264):
+            yield {"programs": programs, "lag": 2, "columns": True}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

@@ -29,6 +29,7 @@ class Call(NamedTuple):
     seq_kv: int
     programs: int = 132
     lag: int = 2
+    columns: bool = False
     dtype: str = "float16"
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
@@ -36,15 +37,20 @@ class Call(NamedTuple):
 
 CALLS = {
     "one key": Call(1, 5, 1),
+    "one key, columns": Call(1, 5, 1, columns=True),
     "63": Call(2, 16, 63),
+    "63, columns": Call(2, 16, 63, columns=True),
     "65": Call(1, 64, 65, programs=1, lag=1),
     "more heads than a tile": Call(2, 70, 300, programs=1),
     "ragged splits": Call(2, 128, 1000, programs=20, lag=0),
     "many splits": Call(1, 128, 8000),
     "one split": Call(3, 128, 1500, programs=1),
+    "many blocks, columns": Call(1, 16, 8000, programs=3, columns=True),
+    "more heads than columns": Call(2, 20, 1000, programs=1, columns=True),
     "large scores": Call(1, 128, 1000, size=12.0),
     "bfloat16": Call(2, 128, 1000, dtype="bfloat16"),
     "bfloat16, one split": Call(2, 16, 700, programs=1, dtype="bfloat16", size=12.0),
+    "bfloat16, columns": Call(2, 16, 1000, dtype="bfloat16", size=12.0, columns=True),
 }
 
 
@@ -70,7 +76,7 @@ def test_mla_decode(name: str) -> None:
     given = tensors(name, call)
     exact = reference(*map(wide, given))
     theirs = error_of_upstream(call.size) * fewer(call.seq_kv) * in_type(call.dtype)
-    tiling = Tiling(programs=call.programs, lag=call.lag)
+    tiling = Tiling(call.programs, call.lag, call.columns)
     got = run_poisoned(lambda *x: attention(*x, tiling=tiling), *given)
     compare(f"mla_decode {name} {call}", got, exact, theirs, call.dtype)
     q, q_pe, kv, k_pe = given

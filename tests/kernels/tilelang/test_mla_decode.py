@@ -22,6 +22,7 @@ class Case(NamedTuple):
     seq_kv: int
     splits: int = 1
     lag: int = 2
+    columns: bool = False
     dtype: str = "float16"
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
@@ -42,6 +43,14 @@ CASES = {
     "bfloat16": Case(1, 16, 200, splits=2, dtype="bfloat16"),
     "bfloat16, large scores": Case(1, 70, 130, dtype="bfloat16", size=12.0),
     "another scale": Case(1, 16, 130, softmax_scale=0.11),
+    "one key, columns": Case(1, 5, 1, columns=True),
+    "even splits, columns": Case(2, 16, 512, splits=2, columns=True),
+    "ragged splits, columns": Case(2, 16, 300, splits=3, columns=True),
+    "many blocks, columns": Case(1, 12, 700, columns=True),
+    "more heads than columns": Case(1, 20, 130, columns=True),
+    "large scores, columns": Case(1, 16, 300, splits=2, size=40.0, columns=True),
+    "bfloat16, columns": Case(1, 16, 200, dtype="bfloat16", size=12.0, columns=True),
+    "another scale, columns": Case(1, 16, 130, softmax_scale=0.11, columns=True),
 }
 
 
@@ -131,3 +140,5 @@ def test_no_split_is_without_a_block() -> None:
     assert Tiling(programs=132).splits(1, 128, 8192) == 66
     assert Tiling(programs=132).splits(1, 16, 100) == 2
     assert Tiling(programs=132).splits(132, 128, 8192) == 1
+    assert Tiling(programs=132, columns=True).splits(4, 16, 65536) == 33
+    assert Tiling(programs=132, columns=True).splits(1, 40, 65536) == 44
