@@ -36,6 +36,11 @@ class Tiling(NamedTuple):
     turns: bool = False
 
 
+HIGH = Tiling(192, 128, 2, 8, turns=True)
+"""Three warp groups that compute, by turns: for heads of 64, where exponentials take as long as
+products, and a warp group has registers for it."""
+
+
 class Sizes(NamedTuple):
     """The sizes of checked tensors."""
 
@@ -142,7 +147,19 @@ def _tuned(variant: str, device: str, default: Any, key: tuple[tuple[str, Any], 
 
 def tiling_for(variant: str, device: str, dim: int, causal: bool, windowed: bool = False) -> Tiling:
     """Return the tiling of a kernel that reads all keys of a tile of queries."""
-    return tuned(variant, device, Tiling(), dim=dim, causal=causal, windowed=windowed)
+    default = HIGH if dim == 64 and not windowed else Tiling(head_group=8)
+    return tuned(variant, device, default, dim=dim, causal=causal, windowed=windowed)
+
+
+def registers(groups: int, residents: int = 1, copying: int = 24) -> int:
+    """Return how many registers a computing thread can have: what the copying ones leave over.
+
+    For `residents` programs on a multiprocessor, each of `groups` warp groups that compute and one
+    that copies. A multiprocessor has 65536, a program gets as many for each thread to begin with, a
+    multiple of 8, and a thread at most 255.
+    """
+    each = min(65536 // (residents * 128 * (groups + 1)), 255) // 8 * 8
+    return min(240, (each * (groups + 1) - copying) // groups // 8 * 8)
 
 
 def divisor(wanted: int, total: int) -> int:

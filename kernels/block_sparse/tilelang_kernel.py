@@ -43,17 +43,6 @@ class Tiling(NamedTuple):
     may, while the flags are on their way, which is quicker when there are few."""
 
 
-def registers(groups: int, residents: int) -> int:
-    """Return how many registers a computing thread can have: what the copying ones leave over.
-
-    A multiprocessor has 65536, a program gets as many for each thread to begin with, a multiple of
-    8, and a thread at most 255. Copying needs 24.
-    """
-    threads = 128 * (groups + 1)
-    each = min(65536 // (residents * threads), 255) // 8 * 8
-    return int(min(240, (each * (groups + 1) - 24) // groups // 8 * 8))
-
-
 @tilelang.jit(out_idx=[4], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
 def block_sparse_forward(
     batch: int,
@@ -220,7 +209,7 @@ def block_sparse_forward(
                     )
                     T.mbarrier_arrive(v_ready[s % stages])
             else:  # those that compute
-                T.set_max_nreg(registers(groups, residents), 1)
+                T.set_max_nreg(launch.registers(groups, residents), 1)
                 if not listed:
                     # concept: block-mask
                     for t in T.Parallel(tiles):

@@ -6,6 +6,10 @@ again. Here a program has a block of keys, which stays on the chip, and the quer
 of keys by (queries x heads) is multiplied, cut off at 0, weighted and summed over the heads in
 registers, and what is out of a query's range is written as -inf at once, scored or not.
 
+With few components the product is quick, and what follows it counts: two operations for each score
+of a head, if a thread can add up alone. So the copy of the queries lays the heads out such that a
+thread's columns of the product belong to one query: see `side_by_side`.
+
 Three layers: `indexer_forward` knows sizes and types, `main` inside it is the kernel, `logits`
 checks tensors, chooses a tiling and launches. Selecting the best keys is not done here. Runs on a
 GPU of compute capability 9.0 (tilelang >= 0.1.15), and in srcmap's interpreter anywhere.
@@ -13,6 +17,7 @@ GPU of compute capability 9.0 (tilelang >= 0.1.15), and in srcmap's interpreter 
 # mypy: disable-error-code="valid-type, no-untyped-def, no-untyped-call, untyped-decorator, misc"
 # TileLang reads the annotations of kernels as values, so they are no types, and must not be text.
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -32,28 +37,34 @@ class Tiling(NamedTuple):
     """How the kernel is cut: numbers that change its speed and nothing it computes."""
 
     groups: int = 4
-    """Warp groups that compute: each has 64 keys of a tile."""
+    """Warp groups that compute: each has `rows` keys of a tile."""
     tiles: int = 2
     """Tiles of keys that a program keeps."""
     columns: int = 128
     """Queries times heads of a tile."""
     queries: int = 64
     """Queries that come by at a program."""
-    stages: int = 2
+    stages: int = 3
     """Groups of queries that are on the chip at once."""
-    residents: int = 1
-    """Programs that share a multiprocessor."""
+    rows: int = 64
+    """Keys of a tile that a warp group has."""
 
 
-def registers(groups: int, residents: int) -> int:
-    """Return how many registers a computing thread can have: what the copying ones leave over.
+def side_by_side(each: int) -> tuple[int, int]:
+    """Return how many of `each` queries lie side by side, and how many heads of one in a row.
 
-    A multiprocessor has 65536, a program gets as many for each thread to begin with, a multiple of
-    8, and a thread at most 255. Copying needs 24.
+    4 threads share a row of a product, and of every 8 columns each has the next 2. With 4 queries
+    side by side, 2 heads of each in a row, all that a thread has is of one query, and it sums up
+    the heads alone; with 2 or 1, so many threads do it together.
     """
-    threads = 128 * (groups + 1)
-    each = min(65536 // (residents * threads), 255) // 8 * 8
-    return int(min(240, (each * (groups + 1) - 24) // groups // 8 * 8))
+    beside = math.gcd(each, 4)
+    return beside, 8 // beside
+
+
+def arranged(q: Any, heads: int, columns: int) -> Any:
+    """Return q [M * H, D] or [M, H, D] as the kernel wants it, [H / run, M, run, D]: a view."""
+    _, run = side_by_side(max(1, columns // heads))
+    return q.reshape(-1, heads // run, run, q.shape[-1]).swapaxes(0, 1)
 
 
 @tilelang.jit(out_idx=[6], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -65,23 +76,24 @@ def indexer_forward(
     tiles: int = 2,
     columns: int = 128,
     queries: int = 64,
-    stages: int = 2,
-    residents: int = 1,
+    stages: int = 3,
+    rows: int = 64,
 ) -> Any:
     """Return the kernel: Q, K, KScale, Weights, Starts, Ends -> Logits, for any lengths.
 
-    Q is [queries * heads, dim]: the heads of a query are rows, one after the other. The rest is
-    explained at `Tiling`.
+    Q is [heads / run, queries, run, dim]: see `side_by_side`. The rest is explained at `Tiling`.
     """
     accum = "float32"
     seq_len, seq_kv = T.dynamic("seq_len, seq_kv")
     computing = 128 * groups
-    block = 64 * groups
+    block = rows * groups
     keep = block * tiles
     each = max(1, columns // heads)
     columns = each * heads
     rounds = -(-queries // each)
     queries = rounds * each
+    beside, run = side_by_side(each)
+    more, runs = each // beside, heads // run
 
     def over(combine, numbers, r):
         """Combine the numbers of a round's queries."""
@@ -91,27 +103,37 @@ def indexer_forward(
         return found
 
     @T.macro
-    def score(key, r, u, by_head, weights, summed, scales, starts, ends, latest, earliest):
+    def score(key, r, u, by_head, weights, part, summed, scales, starts, ends, latest, earliest):
         """Turn the products of a tile, whose first key is `key`, into scores."""
-        for n, q, h in T.Parallel(block, each, heads):
-            by_head[n, q, h] = T.max(by_head[n, q, h], 0) * weights[q, h]
-        T.reduce_sum(by_head, summed, dim=-1, clear=True)
+        for n, m, j, q, h in T.Parallel(block, more, runs, beside, run):
+            by_head[n, m, j, q, h] = T.max(by_head[n, m, j, q, h], 0) * weights[m, j, q, h]
+        T.reduce_sum(by_head, part, dim=2, clear=True)
+        T.reduce_sum(part, summed, dim=3, clear=True)
         # A key's scale is positive and the same for all heads: once is enough.
-        for n, q in T.Parallel(block, each):
-            summed[n, q] *= scales[u * block + n]
+        for n, m, q in T.Parallel(block, more, beside):
+            summed[n, m, q] *= scales[u * block + n]
         # Most tiles are in the range of all their queries.
         # concept: boundary-mask, mask-value
         if (latest > key) | (earliest < key + block):
-            for n, q in T.Parallel(block, each):
-                summed[n, q] = T.if_then_else(
-                    (key + n >= starts[r * each + q]) & (key + n < ends[r * each + q]),
-                    summed[n, q],
+            for n, m, q in T.Parallel(block, more, beside):
+                summed[n, m, q] = T.if_then_else(
+                    (key + n >= starts[r * each + m * beside + q])
+                    & (key + n < ends[r * each + m * beside + q]),
+                    summed[n, m, q],
                     -T.infinity(accum),
                 )
 
+    @T.macro
+    def hide(Logits, query, key, many):
+        """Write -inf for the queries of a round and `many` keys, of those that exist."""
+        for q, n in T.Parallel(each, many):
+            if (query + q < seq_len) & (key + n < seq_kv):
+                # concept: mask-value
+                Logits[query + q, key + n] = -T.infinity(accum)
+
     @T.prim_func
     def main(
-        Q: T.Tensor([seq_len * heads, dim], dtype),
+        Q: T.StridedTensor([runs, seq_len, run, dim], [run * dim, heads * dim, dim, 1], dtype),
         K: T.Tensor([seq_kv, dim], dtype),
         KScale: T.Tensor([seq_kv], accum),
         Weights: T.Tensor([seq_len, heads], accum),
@@ -125,33 +147,33 @@ def indexer_forward(
         ) as (bx, by):
             K_shared = T.alloc_shared([tiles, block, dim], dtype)
             Q_shared = T.alloc_shared([stages, columns, dim], dtype)
-            W_shared = T.alloc_shared([stages, each, heads], accum)
+            Q_parts = T.reshape(Q_shared, [stages, more, runs, beside, run, dim])
+            W_shared = T.alloc_shared([stages, columns], accum)
             scales = T.alloc_shared([keep], accum)
             starts = T.alloc_shared([queries], "int32")
             ends = T.alloc_shared([queries], "int32")
             s = T.alloc_fragment([block, columns], accum)
-            by_head = T.reshape(s, [block, each, heads])
-            weights = T.alloc_fragment([each, heads], accum)
-            summed = T.alloc_fragment([block, each], accum)
+            by_head = T.reshape(s, [block, more, runs, beside, run])
+            weights = T.alloc_fragment([columns], accum)
+            of_heads = T.reshape(weights, [more, runs, beside, run])
+            part = T.alloc_fragment([block, more, beside, run], accum)
+            summed = T.alloc_fragment([block, more, beside], accum)
+            ahead = T.alloc_fragment([columns], accum)
             turn = T.alloc_var("int32", init=0)
             k_ready = T.alloc_barrier(128)
             q_ready = T.alloc_barrier([128] * stages)
             q_free = T.alloc_barrier([computing] * stages)
-            T.annotate_min_blocks_per_sm(residents)
 
             first_key = bx * keep
             first = by * queries
             # Each query's range within these keys; an empty one begins after all and ends before.
             # concept: loop-range
             for i in T.Parallel(queries):
-                starts[i] = AFTER
-                ends[i] = 0
-                if first + i < seq_len:
-                    if T.max(Starts[first + i], first_key) < T.min(
-                        Ends[first + i], T.min(first_key + keep, seq_kv)
-                    ):
-                        starts[i] = T.max(Starts[first + i], first_key)
-                        ends[i] = T.min(Ends[first + i], T.min(first_key + keep, seq_kv))
+                lower = T.max(Starts[T.min(first + i, seq_len - 1)], first_key)
+                upper = T.min(Ends[T.min(first + i, seq_len - 1)], T.min(first_key + keep, seq_kv))
+                sees = (first + i < seq_len) & (lower < upper)
+                starts[i] = T.if_then_else(sees, lower, AFTER)
+                ends[i] = T.if_then_else(sees, upper, 0)
             # end
             for i in T.Parallel(keep):
                 scales[i] = T.if_then_else(first_key + i < seq_kv, KScale[first_key + i], 0)
@@ -161,7 +183,8 @@ def indexer_forward(
             if tx >= computing:  # the warp group that copies
                 T.set_max_nreg(24, 0)
                 for r in T.serial(rounds):
-                    if over(T.min, starts, r) < AFTER:
+                    begin = over(T.min, starts, r)
+                    if begin < AFTER:
                         if turn == 0:
                             for u in T.serial(tiles):
                                 T.tma_copy(
@@ -170,21 +193,31 @@ def indexer_forward(
                                     barrier=k_ready,
                                 )
                             T.mbarrier_arrive(k_ready)
+                        query = first + r * each
+                        for i in T.Parallel(columns):
+                            q = query + i // (heads * beside) * beside + i // run % beside
+                            h = i % (heads * beside) // (beside * run) * run + i % run
+                            ahead[i] = T.if_then_else(
+                                q < seq_len, Weights[T.min(q, seq_len - 1), h], 0
+                            )
                         T.mbarrier_wait_parity(q_free[turn % stages], ((turn // stages) & 1) ^ 1)
-                        T.tma_copy(
-                            Q[(first + r * each) * heads : (first + r * each) * heads + columns, :],
-                            Q_shared[turn % stages, :, :],
-                            barrier=q_ready[turn % stages],
-                        )
-                        T.tma_copy(
-                            Weights[first + r * each : first + (r + 1) * each, :],
-                            W_shared[turn % stages, :, :],
-                            barrier=q_ready[turn % stages],
-                        )
+                        for m in T.unroll(more):
+                            T.tma_copy(
+                                Q[
+                                    0:runs,
+                                    query + m * beside : query + (m + 1) * beside,
+                                    0:run,
+                                    0:dim,
+                                ],
+                                Q_parts[turn % stages, m, 0:runs, 0:beside, 0:run, 0:dim],
+                                barrier=q_ready[turn % stages],
+                            )
+                        for i in T.Parallel(columns):
+                            W_shared[turn % stages, i] = ahead[i]
                         T.mbarrier_arrive(q_ready[turn % stages])
                         turn += 1
             else:  # those that compute
-                T.set_max_nreg(registers(groups, residents), 1)
+                T.set_max_nreg(launch.registers(groups), 1)
                 for r in T.serial(rounds):
                     begin = over(T.min, starts, r)
                     latest = over(T.max, starts, r)
@@ -194,36 +227,35 @@ def indexer_forward(
                         if turn == 0:
                             T.mbarrier_wait_parity(k_ready, 0)
                         T.mbarrier_wait_parity(q_ready[turn % stages], (turn // stages) & 1)
-                        T.copy(W_shared[turn % stages, :, :], weights)
-                    for u in T.serial(tiles):  # concept: kv-loop
-                        key = first_key + u * block
-                        if (begin < key + block) & (end > key):
-                            # concept: qk-gemm
-                            T.wgmma_gemm(
-                                K_shared[u, :, :],
-                                Q_shared[turn % stages, :, :],
-                                s,
-                                transpose_B=True,
-                                policy=T.GemmWarpPolicy.FullRow,
-                                clear_accum=True,
-                            )
-                            T.wait_wgmma(0)
-                            # end
-                            score(
-                                key, r, u, by_head, weights, summed, scales, starts, ends,
-                                latest, earliest,
-                            )  # fmt: skip
-                            for n, q in T.Parallel(block, each):
-                                if (first + r * each + q < seq_len) & (key + n < seq_kv):
-                                    Logits[first + r * each + q, key + n] = summed[n, q]
-                        else:
-                            for q, n in T.Parallel(each, block):
-                                if (first + r * each + q < seq_len) & (key + n < seq_kv):
-                                    # concept: mask-value
-                                    Logits[first + r * each + q, key + n] = -T.infinity(accum)
-                    if begin < AFTER:
+                        T.copy(W_shared[turn % stages, :], weights)
+                        for u in T.serial(tiles):  # concept: kv-loop
+                            key = first_key + u * block
+                            if (begin < key + block) & (end > key):
+                                # concept: qk-gemm
+                                T.wgmma_gemm(
+                                    K_shared[u, :, :],
+                                    Q_shared[turn % stages, :, :],
+                                    s,
+                                    transpose_B=True,
+                                    policy=T.GemmWarpPolicy.FullRow,
+                                    clear_accum=True,
+                                )
+                                T.wait_wgmma(0)
+                                # end
+                                score(
+                                    key, r, u, by_head, of_heads, part, summed, scales,
+                                    starts, ends, latest, earliest,
+                                )  # fmt: skip
+                                for n, m, q in T.Parallel(block, more, beside):
+                                    query = first + r * each + m * beside + q
+                                    if (query < seq_len) & (key + n < seq_kv):
+                                        Logits[query, key + n] = summed[n, m, q]
+                            else:
+                                hide(Logits, first + r * each, key, block)
                         T.mbarrier_arrive(q_free[turn % stages])
                         turn += 1
+                    else:
+                        hide(Logits, first + r * each, first_key, keep)
 
     return main
 
@@ -259,7 +291,7 @@ def logits(
         key = {"heads": heads, "dim": dim, "dtype": dtype}
         tiling = launch.tuned("indexer", device, Tiling(), **key)
     kernel = _compiled(heads, dim, dtype, tiling)
-    return kernel(q.view(seq_len * heads, dim), k, k_scale, weights, ks, ke)
+    return kernel(arranged(q, heads, tiling.columns), k, k_scale, weights, ks, ke)
 
 
 def _checked(q: Any) -> tuple[int, int, int, str]:
@@ -296,5 +328,6 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     if run.build != "mqa_attn_return_logits":
         raise NotImplementedError("the logits alone")
     q, _, _, weights = run.inputs[:4]
-    made = indexer_forward(weights.shape[1], q.shape[1], str(q.dtype))
-    return (made(*run.inputs),)
+    heads, cut = weights.shape[1], Tiling()
+    made = indexer_forward(heads, q.shape[1], str(q.dtype), *cut)
+    return (made(arranged(q, heads, cut.columns), *run.inputs[1:]),)

@@ -235,7 +235,7 @@ def nsa_forward(
                     # end
                     T.mbarrier_arrive(v_ready[s % stages])
             else:  # the one that computes
-                T.set_max_nreg(registers(residents), 1)
+                T.set_max_nreg(launch.registers(1, residents), 1)
                 # concept: state-init
                 T.fill(acc_o, 0)
                 T.fill(l, 0)
@@ -469,16 +469,6 @@ def nsa_whole(
 def fits_whole(seq_len: int, block_size: int) -> bool:
     """Return whether `nsa_whole` takes samples of this length."""
     return seq_len <= min(WHOLE, 4 * block_size)
-
-
-def registers(residents: int) -> int:
-    """Return how many registers a computing thread can have: what the copying ones leave over.
-
-    A multiprocessor has 65536, a program of 256 threads gets as many for each to begin with, a
-    multiple of 8, and a thread at most 255. Copying needs 24.
-    """
-    each = min(65536 // (residents * 256), 255) // 8 * 8
-    return int(min(240, 2 * each - 24))
 
 
 def attention(

@@ -46,17 +46,6 @@ COPYING = {64: 24, 128: 40}
 """Registers of a copying thread for a head size: it keeps the numbers of 4 or 8 single rows."""
 
 
-def registers(dim: int, sharers: int, residents: int) -> int:
-    """Return how many registers a computing thread can have: what the copying ones leave over.
-
-    A multiprocessor has 65536, a program gets as many for each thread to begin with, a multiple of
-    8, and a thread at most 255.
-    """
-    threads = 128 * (sharers + 1)
-    each = min(65536 // (residents * threads), 255) // 8 * 8
-    return int(min(240, (each * (sharers + 1) - COPYING[dim]) // sharers // 8 * 8))
-
-
 @tilelang.jit(out_idx=[7], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
 def vertical_slash_forward(
     batch: int,
@@ -344,7 +333,7 @@ def vertical_slash_forward(
                     fetch(V, sample, head, rows, columns - c * BLOCK, lane, V_shared, s % stages)
                     T.cp_async_barrier_noinc(v_ready[s % stages])
             else:
-                T.set_max_nreg(registers(dim, sharers, residents), 1)
+                T.set_max_nreg(launch.registers(sharers, residents, COPYING[dim]), 1)
                 T.mbarrier_wait_parity(q_ready, 0)
                 if sharers == 1 or tx < 128:
                     acc_o = T.alloc_fragment([BLOCK, dim], accum)

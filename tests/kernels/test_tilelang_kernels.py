@@ -81,3 +81,20 @@ def test_an_unknown_device_gets_the_default_and_a_message() -> None:
         assert launch.tiling_for("mha", "Some GPU", 64, False) == launch.Tiling()
     with pytest.warns(UserWarning, match="for splits 3, window None"):
         launch.tuned("mha", "Some GPU", launch.Splitting(), window=None, splits=3)
+
+
+@pytest.mark.parametrize(
+    ("groups", "residents", "copying", "expected"),
+    [
+        (2, 1, 24, 240),  # 168 each to begin with, of which the copying ones leave 144
+        (3, 1, 24, 160),
+        (4, 1, 24, 112),
+        (1, 1, 24, 240),  # 472 are left, and 255 is the most that a thread can have
+        (1, 3, 24, 136),
+        (2, 1, 40, 232),
+    ],
+)
+def test_registers(groups: int, residents: int, copying: int, expected: int) -> None:
+    found = launch.registers(groups, residents, copying)
+    assert found == expected
+    assert residents * 128 * (groups * found + copying) <= 65536

@@ -50,8 +50,8 @@ def test_indexer_waits() -> None:
     case = test_indexer.CASES["some"]
     inputs = test_indexer.made(0, case)
     arguments = {"heads": case.heads, "dim": case.dim, "dtype": case.dtype, **dict(case.tiling)}
-    flat = (inputs[0].reshape(-1, case.dim), *inputs[1:])
-    check("indexer", [arguments], [flat], [test_indexer.reference(*inputs)])
+    given = test_indexer.laid_out(case, inputs)
+    check("indexer", [arguments], [given], [test_indexer.reference(*inputs)])
 
 
 def check(folder: str, arguments: list[Any], given: list[Any], exact: list[Any]) -> None:
