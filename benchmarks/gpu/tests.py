@@ -2,11 +2,11 @@
 
 `python -m benchmarks.gpu.tests [FILE...]`
 
-Each file of `tests/kernels/gpu` is a job of a side process, some side by side. A test that takes
-longer than it may ends its process, so that the driver frees the GPU; it counts as failed, and the
-rest of its file goes on in another process once the other files are through. The same holds after a
-store out of range, which spoils every later call. Files named by `--last` come after all others,
-one at a time. Outcomes are kept and joined as by pytest (`tests/kernels/gpu/outcomes.py`).
+Each file of `tests/kernels/gpu`, in a few parts, goes to side processes. A test that takes longer
+than it may ends its process, so that the driver frees the GPU; it counts as failed, and the rest of
+its part goes on in another process once the other parts are through. The same holds after a store
+out of range, which spoils every later call. Files named by `--last` come when all others are done.
+Outcomes are kept and joined as by pytest (`tests/kernels/gpu/outcomes.py`).
 """
 
 from __future__ import annotations
@@ -46,11 +46,14 @@ STARTING = 60.0
 
 
 class Part(NamedTuple):
-    """A test file, or what of it comes behind a test that ended its process."""
+    """A part of a test file, or what of it comes behind a test that ended its process."""
 
     file: str
+    number: int = 0
+    of: int = 1
+    """How many parts of about as many tests there are."""
     after: str = ""
-    """That test's id."""
+    """The id of the test that ended its process; empty: from the first."""
     why: str = ""
     """Why it counts as failed; empty when its outcome is known."""
 
@@ -74,9 +77,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = [_path(name) for name in args.files] or sorted(map(str, TESTS.glob("test_*.py")))
     late = [file for file in files if Path(file).stem in args.last]
     good = True
-    with Crew(args.workers) as together, Crew(1) as alone:
-        for team, many in ((together, [f for f in files if f not in late]), (alone, late)):
-            good = run_all(team, many, args.seconds, until, args.out) and good
+    with Crew(args.workers) as team:
+        for many in ([file for file in files if file not in late], late):
+            parts = [
+                Part(file, number, args.parts) for file in many for number in range(args.parts)
+            ]
+            good = run_all(team, parts, args.seconds, until, args.out) and good
     return 0 if good else 1
 
 
@@ -84,6 +90,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.tests", description=__doc__)
     parser.add_argument("files", nargs="*", help="test files, or their names; all when none is")
     parser.add_argument("--workers", type=int, default=5, help="side processes; each starts CUDA")
+    parser.add_argument("--parts", type=int, default=3, help="of each file, side by side")
     parser.add_argument("--seconds", type=float, default=30.0, help="for one test")
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument(
@@ -99,9 +106,9 @@ def _path(name: str) -> str:
     return name if name.endswith(".py") else str(TESTS / f"{name}.py")
 
 
-def run_all(team: Crew, files: Iterable[str], seconds: float, until: float, logs: Path) -> bool:
-    """Run files, and what hanging tests left of them; return whether all passed."""
-    left = [Part(file) for file in files]
+def run_all(team: Crew, parts: Iterable[Part], seconds: float, until: float, logs: Path) -> bool:
+    """Run parts, and what hanging tests left of them; return whether all passed."""
+    left = list(parts)
     good = True
     while left:
         jobs = [Job(__name__, "run", (part, seconds, logs)) for part in left]
@@ -109,7 +116,8 @@ def run_all(team: Crew, files: Iterable[str], seconds: float, until: float, logs
         for job, found in team.map(jobs, seconds, until):
             part = job.arguments[0]
             good = isinstance(found, Found) and not found.failed and not found.skipped and good
-            print(f"{Path(part.file).stem}: {_line(found)}", flush=True)
+            which = f" {part.number + 1}/{part.of}" if part.of > 1 else ""
+            print(f"{Path(part.file).stem}{which}: {_line(found)}", flush=True)
             rest = behind(part, found)
             if rest:
                 left.append(rest)
@@ -117,14 +125,15 @@ def run_all(team: Crew, files: Iterable[str], seconds: float, until: float, logs
 
 
 def behind(part: Part, found: Found | Failed) -> Part | None:
-    """Return what of a file is left to be run in another process."""
+    """Return what of a part is left to be run in another process."""
     if isinstance(found, Found):
-        return Part(part.file, found.spoilt_by) if found.spoilt_by else None
+        return part._replace(after=found.spoilt_by, why="") if found.spoilt_by else None
     why, _, test = found.why.partition(": ")
     ended = why == crew.ENDLESS or why.startswith(crew.DIED)
     if not ended or "::" not in test:
         return None
-    return Part(part.file, test, "" if test == part.after else why)  # each time less is left
+    again = test == part.after  # it did not even come to fail: each time less is left
+    return part._replace(after=test, why="" if again else why)
 
 
 def _line(found: Found | Failed) -> str:
@@ -180,25 +189,28 @@ class Watch:
             codes.add(pytest.ExitCode.INTERRUPTED)
         return codes
 
-    def pytest_deselected(self) -> None:
+    def pytest_deselected(self) -> None:  # by this, or because it passed before
         self.left_out = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Begin behind a test; when its outcome is not known yet, it fails."""
-        ids = [item.nodeid for item in items]
-        if self.part.after not in ids:
-            return
-        place = ids.index(self.part.after)
-        if self.part.why:
-            failing: Any = items[place]
-            failing.runtest = partial(pytest.fail, self.part.why, pytrace=False)
-        else:
-            place += 1
-        config.hook.pytest_deselected(items=items[:place])
-        del items[:place]
+        """Keep this part's; begin behind a test; when its outcome is not known yet, it fails."""
+        number, of = self.part.number, self.part.of
+        first, end = (len(items) * n // of for n in (number, number + 1))
+        ids = [item.nodeid for item in items[:end]]
+        if self.part.after in ids:
+            first = ids.index(self.part.after)
+            if self.part.why:
+                failing: Any = items[first]
+                failing.runtest = partial(pytest.fail, self.part.why, pytrace=False)
+            else:
+                first += 1
+        others = items[:first] + items[end:]
+        items[:] = items[first:end]
+        if others:
+            config.hook.pytest_deselected(items=others)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         crew.doing(nodeid)

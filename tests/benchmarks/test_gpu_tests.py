@@ -44,7 +44,8 @@ def test_what_hangs_or_dies_fails_and_the_rest_runs(
     for name, text in (("test_hanging", HANGING), ("test_dying", DYING)):
         (tmp_path / f"{name}.py").write_text(text)
     files = [str(tmp_path / f"test_{name}.py") for name in ("hanging", "dying")]
-    options = ["--seconds", "2", "--workers", "2", "--last", "test_dying", "--out", str(tmp_path)]
+    options = ["--seconds", "2", "--workers", "2", "--last", "test_dying", "--parts", "1"]
+    options += ["--out", str(tmp_path)]
     assert tests.main([*files, *options]) == 1
     out = capsys.readouterr().out
     assert "test_hanging: it did not end: test_hanging.py::test_a[1]\n" in out
@@ -61,11 +62,15 @@ def test_what_hangs_or_dies_fails_and_the_rest_runs(
 
 
 def test_files_that_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "test_x.py").write_text("def test_x(): ...\n")
-    assert tests.main([str(tmp_path / "test_x.py"), "--out", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "test_x: 1 passed, 0 failed, 0 skipped\n"
+    call = [str(tmp_path / "test_x.py"), "--out", str(tmp_path), "--workers", "1"]
+    (tmp_path / "test_x.py").write_text("def test_x(): ...\ndef test_y(): ...\n")
+    assert tests.main([*call, "--parts", "3"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"test_x {number}/3: {passed} passed, 0 failed, 0 skipped"
+        for number, passed in ((1, 0), (2, 1), (3, 1))
+    ]
     (tmp_path / "test_x.py").write_text("def test_x(: ...\n")
-    assert tests.main([str(tmp_path / "test_x.py"), "--out", str(tmp_path)]) == 1
+    assert tests.main([*call, "--parts", "1"]) == 1
     assert "test_x.py: pytest ended with" in capsys.readouterr().out
 
 
@@ -77,7 +82,7 @@ def test_cuda_that_is_spoilt_ends_a_part(tmp_path: Path, monkeypatch: pytest.Mon
     assert (found.passed, found.spoilt_by) == (1, "test_x.py::test_b")
     assert list(found.failed) == ["test_x.py::test_b"]
     rest = tests.behind(Part(str(file)), found)
-    assert rest == Part(str(file), "test_x.py::test_b")
+    assert rest == Part(str(file), after="test_x.py::test_b")
     assert tests.run(rest, 30, tmp_path) == Found(1, {}, 0, "")
 
 
@@ -97,6 +102,6 @@ def test_what_is_left_of_a_file(why: str, after: str) -> None:
 
 
 def test_what_hangs_before_it_can_fail_is_left_out() -> None:
-    again = Part("f.py", "f.py::test_a", "it did not end")
+    again = Part("f.py", 1, 2, "f.py::test_a", "it did not end")
     rest = tests.behind(again, Failed("it did not end: f.py::test_a"))
-    assert rest == Part("f.py", "f.py::test_a")
+    assert rest == again._replace(why="")

@@ -122,6 +122,29 @@ def test_files_that_run_apart_are_joined(home: Path) -> None:
     assert counts(run(home, ALL[2:])) == (3, 0, 0, 0, [])
 
 
+def test_parts_of_a_file_are_joined_and_what_nobody_ran_is_unfinished(home: Path) -> None:
+    ids = [f"tests/test_mha.py::test_one[{n}]" for n in range(3)]
+    parts = [outcomes.Outcomes(home / "out", ABOUT, narrowed=False) for _ in ids]
+    found = []
+    for number, part in enumerate(parts[:2]):
+        part.left_out(one for one in ids if one != ids[number])
+        part.collected([ids[number]])
+    for part, one in zip(parts, ids, strict=True):
+        if part is not parts[2]:
+            part.ended(report(one, "passed"))
+        found.append(json.loads((home / "out" / "mha-h200-tests.json").read_text()))
+    missing = ["test_forward.py", "test_mha_backward.py"]
+    assert [counts(one) for one in found] == [
+        (1, 0, 0, 2, missing), (2, 0, 0, 1, missing), (2, 0, 0, 1, missing)
+    ]  # fmt: skip
+    parts[2].left_out(ids[:2])
+    parts[2].collected(ids[2:])
+    parts[2].ended(report(ids[2], "passed"))
+    parts[0].write("mha")
+    last = json.loads((home / "out" / "mha-h200-tests.json").read_text())
+    assert counts(last) == (3, 0, 0, 0, missing)
+
+
 def test_an_earlier_run_of_other_sources_is_forgotten(home: Path) -> None:
     run(home, ALL[:2])
     (home / "kernels" / "mha" / "tilelang_kernel.py").write_text("changed")

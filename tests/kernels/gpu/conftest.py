@@ -57,6 +57,9 @@ class Recorder:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.kept.collected(item.nodeid for item in session.items)
 
+    def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
+        self.kept.left_out(item.nodeid for item in items)
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
         self.kept.collected(ids)

@@ -74,6 +74,8 @@ class Outcomes:
         self.files: dict[str, dict[str, dict[str, Any]]] = {}
         self.waiting: dict[str, tuple[str, str]] = {}
         self.known: set[str] = set()
+        self.others: dict[tuple[str, str], set[str]] = {}
+        """Tests of the files that this run leaves out: some other has or had them, or nobody."""
 
     def collected(self, ids: Iterable[str]) -> None:
         """Hear which tests will run, by their ids; asked again, as by side processes, once."""
@@ -86,6 +88,13 @@ class Outcomes:
             self._file(*place)["tests"][_name(one)] = "unfinished"
         for folder in self.files:
             self.write(folder)
+
+    def left_out(self, ids: Iterable[str]) -> None:
+        """Hear which tests of its files a run does not run."""
+        for one in ids:
+            place = place_of(one)
+            if place:
+                self.others.setdefault(place, set()).add(_name(one))
 
     def ended(self, report: pytest.TestReport) -> None:
         """Note a test when it is over: skipped before it ran, or called, or broken on the way."""
@@ -130,6 +139,8 @@ class Outcomes:
         files, upstream = self.before(folder)
         for name, kept in self.files.get(folder, {}).items():
             files[name] = _joined(files.get(name), kept)
+            for other in sorted(self.others.get((folder, name), ())):
+                files[name]["tests"].setdefault(other, "unfinished")
         upstream |= {_named(path): _blob(path) for path in self.upstream.get(folder, ())}
         outcomes = [one for kept in files.values() for one in kept["tests"].values()]
         counts = {one: outcomes.count(one) for one in ("passed", "failed", "skipped", "unfinished")}
@@ -177,8 +188,7 @@ class Outcomes:
 
 def _joined(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     """Return what two runs of one test file say together; the newer one of a test counts."""
-    if old is None:
-        return new
+    old = old or {"partial": True, "tests": {}, "why": {}}
     why = {name: text for name, text in old["why"].items() if name not in new["tests"]}
     return {
         "digest": new["digest"],
