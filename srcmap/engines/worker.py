@@ -112,7 +112,7 @@ def _checked(number: int, job: Job, module: Any, host: Any, check: Any) -> Outco
             findings=tuple(host.findings(job)),
         )
     seconds = time.perf_counter() - started
-    compared = compare_all(check, outputs)
+    compared = compare_all(check, outputs, cut=getattr(host, "CUT", 0.0))
     good = all(c.bad == 0 for c in compared)
     state, reason = _state(check, good)
     labels = _labels(host, check.run, len(outputs))

@@ -14,6 +14,8 @@ import pytest
 from srcmap.engines import cuda
 from srcmap.engines.caselist import LISTED
 from srcmap.engines.cases.checks import Run, execute
+from srcmap.engines.cases.judging import compare_all
+from srcmap.engines.cases.registry import checks_of
 from srcmap.engines.child import run_jobs
 from srcmap.engines.cuda import host
 from srcmap.engines.interpreter.tensors import is_torch
@@ -121,6 +123,44 @@ def test_a_torch_without_a_gpu_says_so(tmp_path: Path) -> None:
     assert outcome.failure is not None
     assert outcome.failure.kind == "needs"
     assert "torch sees no CUDA device" in outcome.failure.message
+
+
+def cut(a: Any, b: Any, unit: float) -> Any:
+    """Return sums of a * b over the last axis as a Hopper makes them of fp8.
+
+    32 products and the sum so far are cut at `unit` of the largest one, and so is the new sum.
+    """
+    total = np.zeros(np.broadcast_shapes(a.shape, b.shape)[:-1])
+    for first in range(0, a.shape[-1], 32):
+        products = a[..., first : first + 32] * b[..., first : first + 32]
+        added = np.concatenate([products, total[..., None]], -1)
+        _, exponents = np.frexp(np.abs(added).max(-1, keepdims=True))
+        step = np.ldexp(unit, exponents - 1)
+        total = (np.floor(added / step) * step).sum(-1)
+        _, exponents = np.frexp(total)
+        step = np.ldexp(unit, exponents - 1)
+        total = np.floor(total / step) * step
+    return total
+
+
+def test_fp8_products_that_are_cut_fit_the_budget_of_a_gpu_and_no_other() -> None:
+    path = "examples/deepseek_v32/fp8_lighting_indexer.py"
+    (row,) = (row for row in LISTED if row.path == path)
+    job = Job(kind="check", repo="tilelang", root="", path=path, case=row.case)
+    check = next(iter(checks_of(job)))
+    q, k, scales, weights, *_ = (x.astype(np.float64) for x in check.run.inputs)
+    heads = weights.shape[1]
+
+    def worst(unit: float, allowed: float) -> float | None:
+        scores = cut(q[:, None], k[None], unit).reshape(-1, heads, len(k)) * scales
+        got = (np.maximum(scores, 0) * weights[..., None]).sum(1)
+        (found,) = compare_all(check, (got,), cut=allowed)
+        return found.ratio
+
+    assert (worst(2.0**-30, 0.0) or 0) < 0.1
+    assert (worst(2.0**-13, 0.0) or 0) > 5
+    assert 0.1 < (worst(2.0**-13, host.CUT) or 0) < 0.7
+    assert (worst(2.0**-10, host.CUT) or 0) > 1.5
 
 
 # -- on a GPU ------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ class Expected(NamedTuple):
     """The sum of the magnitudes of what was added up, element by element: errors scale with it."""
     magnify: float = 1.0
     """How much an error of a score becomes larger: the largest magnitude of a score."""
+    cuts: Any = 0.0
+    """What it comes to, element by element, when each fp8 product is off by as much as the largest
+    one of its score: such errors add up as random numbers do. 0 where there are none."""
 
 
 class Run(NamedTuple):
@@ -151,13 +154,15 @@ def leaving_out(check: Check, place: int, unseen: Any, rows: Any) -> Check:
     return check._replace(name=name, run=run, want=want, theirs=None, left_out=True)
 
 
-def budget(check: Check, want: Expected) -> Any:
+def budget(check: Check, want: Expected, cut: float = 0.0) -> Any:
     """Return how far each element may be off.
 
     One rounding of the result where it is stored; probabilities rounded to the working type, which
-    the spread weighs; and float32 rounding of scores, which the exponential magnifies.
+    the spread weighs; and float32 rounding of scores, which the exponential magnifies. On an engine
+    whose matrix units cut fp8 products at `cut` of the largest one, twice what that comes to.
     """
     out, work = UNIT[check.stored], UNIT[check.worked or check.stored]
     scores = 2.0**-22 * (want.magnify + 8)
     factor = 2 * check.rounds * work + scores
-    return out * np.abs(want.values) * (1 + 2 * check.rounds) + factor * want.spread + 1e-7
+    stored = out * np.abs(want.values) * (1 + 2 * check.rounds)
+    return stored + factor * want.spread + 2 * cut * want.cuts + 1e-7

@@ -10,7 +10,9 @@ from srcmap.engines.cases.checks import Check, Expected, budget
 from srcmap.engines.jobs import Comparison, Summary
 
 
-def compare(check: Check, want: Expected, got: Any, number: int, by: str = "") -> Comparison:
+def compare(
+    check: Check, want: Expected, got: Any, number: int, by: str = "", cut: float = 0.0
+) -> Comparison:
     """Compare one output. NaN never equals anything; infinities must be the same."""
     got, right = np.asarray(got).astype(np.float64), want.values
     if got.shape != right.shape:
@@ -18,7 +20,7 @@ def compare(check: Check, want: Expected, got: Any, number: int, by: str = "") -
         return Comparison(output=number, by=by, error=None, ratio=None, bad=size, total=size)
     with np.errstate(all="ignore"):
         off = np.where(got == right, 0.0, np.abs(got - right))
-        allowed = np.zeros_like(right) if check.exact else budget(check, want)
+        allowed = np.zeros_like(right) if check.exact else budget(check, want, cut)
         bad = ~(off <= allowed) | (np.isinf(right) & (got != right))
         units = np.where(off == 0, 0.0, off / np.where(allowed > 0, allowed, np.nan))
     first = tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else ()
@@ -47,10 +49,12 @@ def _largest(units: Any, bad: Any) -> float | None:
     return float(units[np.isfinite(units)].max(initial=0.0))
 
 
-def compare_all(check: Check, outputs: tuple[Any, ...], by: str = "") -> tuple[Comparison, ...]:
-    """Compare every output that has a reference."""
-    pairs = zip(check.want, outputs, strict=False)
-    return tuple(compare(check, want, got, number, by) for number, (want, got) in enumerate(pairs))
+def compare_all(
+    check: Check, outputs: tuple[Any, ...], by: str = "", cut: float = 0.0
+) -> tuple[Comparison, ...]:
+    """Compare every output that has a reference; `cut` is what the engine does to fp8 products."""
+    pairs = enumerate(zip(check.want, outputs, strict=False))
+    return tuple(compare(check, want, got, number, by, cut) for number, (want, got) in pairs)
 
 
 def summary(name: str, value: Any) -> Summary:

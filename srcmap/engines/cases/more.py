@@ -148,7 +148,7 @@ def lighting_indexer(rng: Rng) -> Iterator[Check]:
                 inputs=(q.reshape(m * h, d), k, scales, weights, first, last),
                 eager=True,
             ),
-            (Expected(*indexer_scores(q, k, scales, weights)),),
+            (indexer_scores(q, k, scales, weights),),
             "float32",
         )
     logits = rng.standard_normal((6, 70)).astype(np.float32)
@@ -378,7 +378,7 @@ def asc_hisa(rng: Rng) -> Iterator[Check]:
         first = np.zeros(m, np.int32)
         last = ((np.arange(m) + 1) * (n // m)).astype(np.int32)
         places = chosen[..., None] * size + np.arange(size)
-        values, spread = indexer_scores(q, k, np.ones(n), weights)
+        values, spread, *_ = indexer_scores(q, k, np.ones(n), weights)
         rows = np.arange(m)[:, None, None]
         hidden = (places < first[:, None, None]) | (places >= last[:, None, None])
         yield Check(
@@ -405,7 +405,7 @@ def asc_hisa_paged(rng: Rng) -> Iterator[Check]:
         want, spread = [], []
         for row in range(b):
             keys = cache[table[row], :, 0].reshape(pages * size, d)
-            one, rough = indexer_scores(
+            one, rough, *_ = indexer_scores(
                 q[row : row + 1], keys, np.ones(len(keys)), weights[row : row + 1]
             )
             places = chosen[row][:, None] * size + np.arange(size)

@@ -20,6 +20,9 @@ COPIES = 16
 """How many blocks of each size are poisoned: outputs and workspaces take their places."""
 SIZES = (512, 1 << 21)
 """Bytes: what small and large allocations are cut from."""
+CUT = 2.0**-13
+"""Where Hopper's matrix units cut each fp8 product, as a part of the largest one beside it: 14 bits
+are left, in registers too (DeepSeek-V3 Technical Report, arXiv 2412.19437, section 3.5.2)."""
 _TENSOR_MEMORY = "alloc_tmem("
 _BLACKWELL = 10
 _ready: list[Any] = []
