@@ -8,10 +8,10 @@ import json
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpu.results import FORMAT, RESULTS
+from benchmarks.gpu.results import FORMAT, RESULTS, slug
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 RIVALS = ("upstream as shipped", "upstream's best", "pytorch cudnn", "pytorch flash")
@@ -52,24 +52,39 @@ def load_tests(folder: Path = RESULTS) -> list[dict[str, Any]]:
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
+def load_checks(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
+    """Return what compute-sanitizer said, a row for a variant and a check, by device."""
+    files = sorted(folder.glob("*-sanitize.json"))
+    read = {file: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    return {
+        file.stem.removesuffix("-sanitize"): [{"date": kept["date"], **row} for row in kept["rows"]]
+        for file, kept in read.items()
+    }
+
+
 def write(plot: Path | None, folder: Path | None) -> None:
     """Write the page into `folder`, and the plot: what is None is not wanted."""
     found = load(folder or RESULTS)
     if folder:
-        text = page(found, load_tests(folder))
+        text = page(found, load_tests(folder), load_checks(folder))
         (folder / "README.md").write_text(text, encoding="utf-8")
     if plot:
         draw(found, plot)
 
 
-def page(found: list[dict[str, Any]], tests: Sequence[dict[str, Any]] = ()) -> str:
+def page(
+    found: list[dict[str, Any]],
+    tests: Sequence[dict[str, Any]] = (),
+    checks: Mapping[str, list[dict[str, Any]]] | None = None,
+) -> str:
     """Return the page."""
     parts = [INTRODUCTION]
     for device in sorted({result["device"] for result in found}):
         here = [result for result in found if result["device"] == device]
         parts += [f"\n## {device}\n\n", *_verdict(here), "\n", *_table(here), "\n", *_runs(here)]
         parts += ["\n", *_tests([one for one in tests if one["device"] == device])]
-    return "".join(parts)
+        parts += ["\n", *_checks((checks or {}).get(slug(device), []))]
+    return "".join(parts).rstrip() + "\n"
 
 
 def lines(found: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -158,6 +173,24 @@ def _tests(here: list[dict[str, Any]]) -> Iterator[str]:
         errors = [x for kept in one["files"].values() for x in kept.get("errors", {}).values()]
         ratios = [f"{of(errors):.2f}" if errors else "" for of in (statistics.median, max)]
         yield f"| {' | '.join(map(str, [one['folder'], one['date'], *counts, *ratios]))} |\n"
+
+
+def _checks(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each check of compute-sanitizer, and a line for each variant it is about."""
+    for check in sorted({row["check"] for row in rows}):
+        here = [row for row in rows if row["check"] == check]
+        clean = [row["variant"] for row in here if row["findings"] == 0]
+        dates = sorted({row["date"] for row in here})
+        yield (
+            f"`compute-sanitizer --tool {check}` ({', '.join(dates)}) has small calls of "
+            f"{len(here)} variants, and finds nothing in {len(clean)}.\n\n"
+        )
+        for row in here:
+            if row["findings"] != 0:
+                number = "not run" if row["findings"] is None else f"{row['findings']} findings"
+                yield f"- {row['variant']}: {number}: {row['first']}.\n"
+        if len(clean) < len(here):
+            yield "\n"
 
 
 def stamp(found: list[dict[str, Any]]) -> str:

@@ -19,7 +19,7 @@ ADVICE = "python -m benchmarks.gpu --table --plot kernels/results/speed.svg"
 
 def test_the_page_is_current() -> None:
     text = (results.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert text == report.page(report.load(), report.load_tests()), ADVICE
+    assert text == report.page(report.load(), report.load_tests(), report.load_checks()), ADVICE
 
 
 def test_the_plot_is_current() -> None:
@@ -69,6 +69,17 @@ def test_what_the_page_says_of_tests() -> None:
     assert text.count("| a | 1 | 3 | 0 | 1 | 3 | ") == 2
     assert "| a | 1 | 3 | 0 | 1 | 3 | 1.00 | 1.40 |\n" in text
     assert "| a | 1 | 3 | 0 | 1 | 3 |  |  |\n" in text
+
+
+def test_what_the_page_says_of_checks() -> None:
+    row = {"variant": "a", "check": "memcheck", "findings": 0, "first": "", "date": "1"}
+    bad = {**row, "variant": "b", "findings": 2, "first": "Invalid read"}
+    rows = [row, bad, {**bad, "variant": "c", "findings": None, "first": "late"}]
+    text = report.page([made("a", 1.0)], checks={"gpu": rows, "other": [{**row, "check": "x"}]})
+    assert (
+        "`compute-sanitizer --tool memcheck` (1) has small calls of 3 variants, and finds" in text
+    )
+    assert text.endswith("nothing in 1.\n\n- b: 2 findings: Invalid read.\n- c: not run: late.\n")
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
