@@ -9,11 +9,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SEED = 8
-BLOCKS = {
-    128: ((128, 128), (128, 160), (128, 176)),
-    64: ((128, 96), (128, 128), (128, 160), (192, 64), (192, 96), (192, 112), (192, 128)),
+TILINGS = {
+    (64, False): (
+        (192, 128, 8, True),
+        (192, 128, 1, True),
+        (192, 112, 8, True),
+        (128, 160, 8, False),
+        (128, 128, 8, False),
+    ),
+    (64, True): (
+        (192, 128, 8, True),
+        (192, 64, 8, True),
+        (128, 128, 8, True),
+        (128, 128, 8, False),
+        (128, 64, 8, False),
+    ),
+    (128, False): (
+        (128, 128, 8, False),
+        (128, 128, 1, False),
+        (128, 128, 8, True),
+        (128, 160, 8, False),
+        (128, 176, 8, False),
+    ),
+    (128, True): (
+        (128, 128, 8, False),
+        (128, 128, 8, True),
+        (128, 128, 1, False),
+        (128, 96, 8, False),
+    ),
 }
-"""block_m and block_n for a head size; three warp groups have too few registers for 128."""
+"""block_m, block_n, head_group and turns to try, for a head size and whether there is a window:
+those that led the first sweeps of all combinations, and what has not been tried."""
 UPSTREAM_BLOCKS = (
     (128, 128, 1, 256),
     (128, 128, 2, 256),
@@ -31,18 +57,10 @@ def normal(*sizes: tuple[int, ...], dtype: str = "float16") -> tuple[Any, ...]:
     return tuple(torch.randn(*s, device="cuda", dtype=getattr(torch, dtype)) for s in sizes)
 
 
-def dense_sweep(dim: int) -> Iterator[dict[str, Any]]:
-    """Yield tilings of a kernel that reads all keys of a tile of queries."""
-    for m, n in BLOCKS[dim]:
-        for group in (1, 8):
-            for turns in (False, True):
-                yield {
-                    "block_m": m,
-                    "block_n": n,
-                    "stages": 2,
-                    "head_group": group,
-                    "turns": turns,
-                }
+def dense_sweep(dim: int, windowed: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield tilings of a kernel that reads all keys of a tile of queries, or those of a window."""
+    for m, n, group, turns in TILINGS[dim, windowed]:
+        yield {"block_m": m, "block_n": n, "stages": 2, "head_group": group, "turns": turns}
 
 
 def pairs(seq: int, causal: bool, window: int | None = None) -> float:

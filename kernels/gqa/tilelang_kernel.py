@@ -210,41 +210,43 @@ def gqa_forward(
                 T.mbarrier_arrive(k_free[0])
                 softmax(0, first, acc_s, m, m_prev, rescale, row_sum, l)
                 T.copy(acc_s, p)
-                for s in T.serial(blocks - 1):  # concept: kv-loop
-                    t = s + 1
-                    T.mbarrier_wait_parity(k_ready[t % stages], (t // stages) & 1)
-                    if turns:
-                        T.mbarrier_wait_parity(
-                            turn[tx // 128], (s & 1) ^ T.if_then_else(tx < 128, 1, 0)
+                # tilelang 0.1.15 makes a loop of one round, or none, one of one round.
+                if blocks > 1:
+                    for s in T.serial(blocks - 1):  # concept: kv-loop
+                        t = s + 1
+                        T.mbarrier_wait_parity(k_ready[t % stages], (t // stages) & 1)
+                        if turns:
+                            T.mbarrier_wait_parity(
+                                turn[tx // 128], (s & 1) ^ T.if_then_else(tx < 128, 1, 0)
+                            )
+                        # concept: qk-gemm
+                        T.wgmma_gemm(
+                            Q_shared,
+                            K_shared[t % stages, :, :],
+                            acc_s,
+                            transpose_B=True,
+                            policy=T.GemmWarpPolicy.FullRow,
+                            clear_accum=True,
                         )
-                    # concept: qk-gemm
-                    T.wgmma_gemm(
-                        Q_shared,
-                        K_shared[t % stages, :, :],
-                        acc_s,
-                        transpose_B=True,
-                        policy=T.GemmWarpPolicy.FullRow,
-                        clear_accum=True,
-                    )
-                    # end
-                    T.mbarrier_wait_parity(v_ready[s % stages], (s // stages) & 1)
-                    # concept: pv-gemm
-                    T.wgmma_gemm(
-                        p, V_shared[s % stages, :, :], acc_o, policy=T.GemmWarpPolicy.FullRow
-                    )
-                    # end
-                    if turns:
-                        T.mbarrier_arrive(turn[(tx // 128 + 1) % groups])
-                    T.wait_wgmma(1)  # the scores are there, the second product is under way
-                    T.mbarrier_arrive(k_free[t % stages])
-                    softmax(t, first, acc_s, m, m_prev, rescale, row_sum, l)
-                    T.wait_wgmma(0)
-                    T.mbarrier_arrive(v_free[s % stages])
-                    # concept: acc-rescale
-                    for i, j in T.Parallel(block_m, dim):
-                        acc_o[i, j] *= rescale[i]
-                    # end
-                    T.copy(acc_s, p)
+                        # end
+                        T.mbarrier_wait_parity(v_ready[s % stages], (s // stages) & 1)
+                        # concept: pv-gemm
+                        T.wgmma_gemm(
+                            p, V_shared[s % stages, :, :], acc_o, policy=T.GemmWarpPolicy.FullRow
+                        )
+                        # end
+                        if turns:
+                            T.mbarrier_arrive(turn[(tx // 128 + 1) % groups])
+                        T.wait_wgmma(1)  # the scores are there, the second product is under way
+                        T.mbarrier_arrive(k_free[t % stages])
+                        softmax(t, first, acc_s, m, m_prev, rescale, row_sum, l)
+                        T.wait_wgmma(0)
+                        T.mbarrier_arrive(v_free[s % stages])
+                        # concept: acc-rescale
+                        for i, j in T.Parallel(block_m, dim):
+                            acc_o[i, j] *= rescale[i]
+                        # end
+                        T.copy(acc_s, p)
                 last = blocks - 1
                 T.mbarrier_wait_parity(v_ready[last % stages], (last // stages) & 1)
                 # concept: pv-gemm

@@ -248,47 +248,50 @@ def mha_persistent(
                         T.mbarrier_arrive(k_free[done % stages])
                         softmax(0, first, acc_s, m, m_prev, rescale, row_sum, l)
                         T.copy(acc_s, p)
-                        for s in T.serial(blocks - 1):  # concept: kv-loop
-                            t = s + 1
-                            b = done + s
-                            c = done + t
-                            T.mbarrier_wait_parity(k_ready[c % stages], (c // stages) & 1)
-                            if turns:  # a tile has a loop less than blocks, so have those before
-                                T.mbarrier_wait_parity(
-                                    turn[tx // 128],
-                                    ((b - n) & 1) ^ T.if_then_else(tx < 128, 1, 0),
+                        # tilelang 0.1.15 makes a loop of one round, or none, one of one round.
+                        if blocks > 1:
+                            for s in T.serial(blocks - 1):  # concept: kv-loop
+                                t = s + 1
+                                b = done + s
+                                c = done + t
+                                T.mbarrier_wait_parity(k_ready[c % stages], (c // stages) & 1)
+                                # A tile has a round less than blocks, and so have those before.
+                                if turns:
+                                    T.mbarrier_wait_parity(
+                                        turn[tx // 128],
+                                        ((b - n) & 1) ^ T.if_then_else(tx < 128, 1, 0),
+                                    )
+                                # concept: qk-gemm
+                                T.wgmma_gemm(
+                                    Q_shared[qs, :, :],
+                                    K_shared[c % stages, :, :],
+                                    acc_s,
+                                    transpose_B=True,
+                                    policy=T.GemmWarpPolicy.FullRow,
+                                    clear_accum=True,
                                 )
-                            # concept: qk-gemm
-                            T.wgmma_gemm(
-                                Q_shared[qs, :, :],
-                                K_shared[c % stages, :, :],
-                                acc_s,
-                                transpose_B=True,
-                                policy=T.GemmWarpPolicy.FullRow,
-                                clear_accum=True,
-                            )
-                            # end
-                            T.mbarrier_wait_parity(v_ready[b % stages], (b // stages) & 1)
-                            # concept: pv-gemm
-                            T.wgmma_gemm(
-                                p,
-                                V_shared[b % stages, :, :],
-                                acc_o,
-                                policy=T.GemmWarpPolicy.FullRow,
-                            )
-                            # end
-                            if turns:
-                                T.mbarrier_arrive(turn[(tx // 128 + 1) % groups])
-                            T.wait_wgmma(1)  # the scores are there, the second product under way
-                            T.mbarrier_arrive(k_free[c % stages])
-                            softmax(t, first, acc_s, m, m_prev, rescale, row_sum, l)
-                            T.wait_wgmma(0)
-                            T.mbarrier_arrive(v_free[b % stages])
-                            # concept: acc-rescale
-                            for i, j in T.Parallel(block_m, dim):
-                                acc_o[i, j] *= rescale[i]
-                            # end
-                            T.copy(acc_s, p)
+                                # end
+                                T.mbarrier_wait_parity(v_ready[b % stages], (b // stages) & 1)
+                                # concept: pv-gemm
+                                T.wgmma_gemm(
+                                    p,
+                                    V_shared[b % stages, :, :],
+                                    acc_o,
+                                    policy=T.GemmWarpPolicy.FullRow,
+                                )
+                                # end
+                                if turns:
+                                    T.mbarrier_arrive(turn[(tx // 128 + 1) % groups])
+                                T.wait_wgmma(1)  # the scores are there; the rest is under way
+                                T.mbarrier_arrive(k_free[c % stages])
+                                softmax(t, first, acc_s, m, m_prev, rescale, row_sum, l)
+                                T.wait_wgmma(0)
+                                T.mbarrier_arrive(v_free[b % stages])
+                                # concept: acc-rescale
+                                for i, j in T.Parallel(block_m, dim):
+                                    acc_o[i, j] *= rescale[i]
+                                # end
+                                T.copy(acc_s, p)
                         T.mbarrier_arrive(q_free[qs])
                         last = done + blocks - 1
                         T.mbarrier_wait_parity(v_ready[last % stages], (last // stages) & 1)

@@ -78,7 +78,7 @@ def test_a_key_that_is_not_in_the_table_gets_the_default(
 
 def test_an_unknown_device_gets_the_default_and_a_message() -> None:
     with pytest.warns(UserWarning, match="no tiling of mha was measured on Some GPU"):
-        assert launch.tiling_for("mha", "Some GPU", 64, False) == launch.Tiling()
+        assert launch.tiling_for("mha", "Some GPU", 64, False) == launch.HIGH
     with pytest.warns(UserWarning, match="for splits 3, window None"):
         launch.tuned("mha", "Some GPU", launch.Splitting(), window=None, splits=3)
 

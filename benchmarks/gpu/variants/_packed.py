@@ -14,13 +14,7 @@ from benchmarks.gpu import parts
 from benchmarks.gpu.upstream import module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-BLOCKS = {
-    128: ((128, 128), (128, 160), (128, 176)),
-    64: ((128, 128), (192, 96), (192, 128)),
-}
-"""block_m and block_n for a head size; three warp groups have too few registers for 128."""
+    from collections.abc import Callable, Iterator
 
 
 def lengths(samples: int, longest: int, spread: int, what: str) -> list[int]:
@@ -59,15 +53,6 @@ def _pairs(queries: int, keys: int, causal: bool, window: int | None) -> int:
         max(0, end - max(0, place + 1 - (window or keys + queries)))
         for place, end in zip(places, ends, strict=True)
     )
-
-
-def sweep(
-    dim: int, group: int, blocks: Mapping[int, tuple[tuple[int, int], ...]] = BLOCKS
-) -> Iterator[dict[str, Any]]:
-    """Yield tilings; `group` heads side by side are tried beside single ones."""
-    names = ("block_m", "block_n", "stages", "head_group", "turns")
-    for (m, n), side, turns in itertools.product(blocks[dim], (1, group), (False, True)):
-        yield dict(zip(names, (m, n, 2, side, turns), strict=True))
 
 
 def their_module(path: str) -> Any:

@@ -17,10 +17,6 @@ SHIPPED = (64, 1, 128)
 THEIR_BLOCKS = ((64, 2, 128), (128, 1, 256), (128, 2, 256))
 STEP = 256
 """Upstream wants samples that are multiples of two of its blocks."""
-OUR_BLOCKS = {128: ((128, 128), (128, 160), (128, 176)), 64: ((128, 128), (192, 96), (192, 112))}
-"""block_m and block_n; with three warp groups and 128 keys, registers would not be enough."""
-OURS_AT_ONCE = 8
-"""Heads side by side that a sweep tries."""
 
 
 class Shape(NamedTuple):
@@ -90,7 +86,7 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    return _packed.sweep(shape.dim, OURS_AT_ONCE, OUR_BLOCKS)
+    return parts.dense_sweep(shape.dim)
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

@@ -63,7 +63,7 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    return parts.dense_sweep(shape.dim)
+    return parts.dense_sweep(shape.dim, shape.window is not None)
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

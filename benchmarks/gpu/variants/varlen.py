@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 SHIPPED = (128, 128, 2, 256)
 """What both files measure themselves with: block_M, block_N, num_stages, threads."""
-OURS_AT_ONCE = 8
-"""Heads side by side that a sweep tries."""
 
 
 class Shape(NamedTuple):
@@ -80,7 +78,7 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    return _packed.sweep(shape.dim, OURS_AT_ONCE)
+    return parts.dense_sweep(shape.dim)
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:

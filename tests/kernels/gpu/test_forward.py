@@ -41,6 +41,7 @@ CALLS = {
     "one": Call(1, 1, 0, 1, 1, 64),
     "63": Call(2, 3, 0, 63, 63, 64, options=CAUSAL),
     "65 of 100": Call(2, 2, 0, 65, 100, 128, options=CAUSAL),
+    "one block or two": Call(1, 2, 0, 200, 200, 64, options=CAUSAL),
     "one of 300": Call(1, 4, 0, 1, 300, 128, options=CAUSAL),
     "300": Call(1, 3, 0, 300, 300, 128),
     "513": Call(2, 2, 0, 513, 513, 64, options=CAUSAL),
