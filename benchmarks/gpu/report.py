@@ -176,7 +176,7 @@ def _tests(here: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _checks(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each check of compute-sanitizer, and a line for each variant it is about."""
+    """Yield a sentence for each check of the sanitizer, and a line for each variant it is about."""
     for check in sorted({row["check"] for row in rows}):
         here = [row for row in rows if row["check"] == check]
         clean = [row["variant"] for row in here if row["findings"] == 0]

@@ -31,15 +31,13 @@ if TYPE_CHECKING:
 
 TESTS = ROOT / "tests" / "kernels" / "gpu"
 OPTIONS = (
-    "-q",
-    "--tb=short",
-    "--durations=5",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "no:benchmark",
-    "-p",
-    "no:xdist",
+    *("-q", "--tb=short", "--durations=5"),
+    *(
+        word
+        for name in ("cacheprovider", "benchmark", "xdist", "randomly")
+        for word in ("-p", f"no:{name}")
+    ),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of plugins that torch has imported
 )
 STARTING = 60.0
 """Seconds for importing compilers and for CUDA to begin."""
