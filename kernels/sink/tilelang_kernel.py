@@ -138,9 +138,9 @@ def sink_forward(
             v_free = T.alloc_barrier([computing] * stages)
             turn = T.alloc_barrier([128] * groups)
 
-            # Rows are longer the later they are, up to the window; the longest start first, and
+            # Without a window, rows are longer the later they are; the longest start first, and
             # none is left over for the end.
-            bx = tiles - 1 - px // head_group
+            bx = tiles - 1 - px // head_group if window_size is None else px // head_group
             head = (py * head_group + px % head_group) % heads
             sample = (py * head_group + px % head_group) // heads
             # concept: kv-head

@@ -134,9 +134,7 @@ def window_forward(
             v_free = T.alloc_barrier([computing] * stages)
             turn = T.alloc_barrier([128] * groups)
 
-            # Rows are longer the later they are, up to the window; the longest start first, and
-            # none is left over for the end.
-            bx = tiles - 1 - px // head_group
+            bx = px // head_group
             head = (py * head_group + px % head_group) % heads
             sample = (py * head_group + px % head_group) // heads
             first = bx * block_m
