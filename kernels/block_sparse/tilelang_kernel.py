@@ -4,11 +4,13 @@ Does what tilelang's `examples/blocksparse_attention/example_tilelang_block_spar
 There every program walks the whole row of flags, and copies, multiplies and waits in turns. Here it
 first writes down which blocks are on, so that the loop has no test in it: one warp group copies
 ahead along that list, the others compute, and the product with the values of one block is under way
-while the exponentials of the next are computed ("FlashAttention-3", Shah et al., 2024).
+while the exponentials of the next are computed ("FlashAttention-3", Shah et al., 2024). Where there
+are few blocks, they all fit on the chip, and waiting is what takes the time: `block_sparse_few`
+starts all copies at once, before it knows which blocks are on.
 
-Three layers: `block_sparse_forward` knows sizes and types, `main` inside it is the kernel,
-`attention` checks tensors, chooses a tiling and launches. Runs on a GPU of compute capability 9.0
-(tilelang >= 0.1.15), and in srcmap's interpreter anywhere.
+Three layers: `block_sparse_forward` and `block_sparse_few` know sizes and types, `main` inside each
+is the kernel, `attention` checks tensors, chooses a tiling and launches. Runs on a GPU of compute
+capability 9.0 (tilelang >= 0.1.15), and in srcmap's interpreter anywhere.
 """
 # mypy: disable-error-code="valid-type, no-untyped-def, no-untyped-call, untyped-decorator, misc"
 # TileLang reads the annotations of kernels as values, so they are no types, and must not be text.
@@ -25,6 +27,8 @@ LOG2E = 1.4426950408889634
 """exp(x) is exp2(x * LOG2E), and exp2 is what the hardware has."""
 FEW = 8
 """Blocks that a program may as well read all."""
+ROOM = 200 * 1024
+"""Bytes on the chip that they may take."""
 BLOCKS = (64, 128)
 """Queries, and keys, that one flag stands for: a warp group multiplies 64 queries."""
 
@@ -39,8 +43,50 @@ class Tiling(NamedTuple):
     head_group: int = 1
     """Heads that are worked on side by side before the next ones."""
     listed: bool = True
-    """Whether a program lists the blocks that are on before it reads any; else it reads all that it
-    may, while the flags are on their way, which is quicker when there are few."""
+    """Whether a program lists the blocks that are on before it reads any; else, where they fit, it
+    reads all that it may while the flags are on their way (and the rest here is of no account)."""
+
+
+def _softmax(seq_len: int, dim: int, causal: bool, block: int) -> Any:
+    """Return what turns the scores of block t into probabilities, with queries of block bx."""
+    # concept: softmax-scale
+    scale = dim**-0.5 * LOG2E
+    tiles = -(-seq_len // block)
+    ragged = seq_len % block != 0
+
+    @T.macro
+    def softmax(t, bx, acc_s, m, m_prev, rescale, row_sum, l):
+        """Turn scores into probabilities; bring maximum and denominator along."""
+        # Of the blocks that a causal query may read, the one on the diagonal has keys to hide.
+        # concept: causal-mask, mask-value
+        if causal:
+            if t == bx:
+                for i, j in T.Parallel(block, block):
+                    acc_s[i, j] = T.if_then_else(i >= j, acc_s[i, j], -T.infinity("float32"))
+        # concept: boundary-mask, mask-value
+        if ragged and not causal:
+            if t == tiles - 1:
+                for i, j in T.Parallel(block, block):
+                    acc_s[i, j] = T.if_then_else(
+                        t * block + j < seq_len, acc_s[i, j], -T.infinity("float32")
+                    )
+        # Every query of the tile sees the first key of a block that is on: no maximum stays -inf.
+        # concept: row-max
+        T.copy(m, m_prev)
+        T.reduce_max(acc_s, m, dim=1, clear=False)
+        # concept: rescale-factor
+        for i in T.Parallel(block):
+            rescale[i] = T.exp2(m_prev[i] * scale - m[i] * scale)
+        # concept: probability
+        for i, j in T.Parallel(block, block):
+            acc_s[i, j] = T.exp2(acc_s[i, j] * scale - m[i] * scale)
+        # concept: row-sum
+        T.reduce_sum(acc_s, row_sum, dim=1)
+        # concept: denominator
+        for i in T.Parallel(block):
+            l[i] = l[i] * rescale[i] + row_sum[i]
+
+    return softmax
 
 
 @tilelang.jit(out_idx=[4], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -55,7 +101,6 @@ def block_sparse_forward(
     stages: int = 2,
     residents: int = 2,
     head_group: int = 1,
-    listed: bool = True,
 ) -> Any:
     """Return the kernel of these sizes: Q, K, V, BlockMask -> Output.
 
@@ -67,60 +112,7 @@ def block_sparse_forward(
     tiles = -(-seq_len // block)
     groups = block // 64
     computing = groups * 128
-    ragged = seq_len % block != 0
-    # concept: softmax-scale
-    scale = dim**-0.5 * LOG2E
-
-    @T.macro
-    def softmax(t, on, bx, acc_s, m, m_prev, yard, rescale, row_sum, l):
-        """Turn the scores of block t into probabilities; bring maximum and denominator along.
-
-        With a list, `yard` is `m`, and `on` is not looked at.
-        """
-        # Of the blocks that a causal query may read, the one on the diagonal has keys to hide.
-        # concept: causal-mask, mask-value
-        if causal:
-            if t == bx:
-                for i, j in T.Parallel(block, block):
-                    acc_s[i, j] = T.if_then_else(i >= j, acc_s[i, j], -T.infinity(accum))
-        # concept: boundary-mask, mask-value
-        if ragged and not causal:
-            if t == tiles - 1:
-                for i, j in T.Parallel(block, block):
-                    acc_s[i, j] = T.if_then_else(
-                        t * block + j < seq_len, acc_s[i, j], -T.infinity(accum)
-                    )
-        if not listed:
-            if on == 0:
-                T.fill(acc_s, -T.infinity(accum))
-        # Every query of the tile sees the first key of a listed block: no maximum stays -inf.
-        # concept: row-max
-        T.copy(m, m_prev)
-        T.reduce_max(acc_s, m, dim=1, clear=False)
-        # Without a list, the first blocks can be off: then any finite yardstick makes terms 0.
-        # concept: check-inf
-        if not listed:
-            for i in T.Parallel(block):
-                yard[i] = T.if_then_else(m[i] == -T.infinity(accum), 0, m[i])
-        # concept: rescale-factor
-        for i in T.Parallel(block):
-            rescale[i] = T.exp2(m_prev[i] * scale - yard[i] * scale)
-        # concept: probability
-        for i, j in T.Parallel(block, block):
-            acc_s[i, j] = T.exp2(acc_s[i, j] * scale - yard[i] * scale)
-        # concept: row-sum
-        T.reduce_sum(acc_s, row_sum, dim=1)
-        # concept: denominator
-        for i in T.Parallel(block):
-            l[i] = l[i] * rescale[i] + row_sum[i]
-
-    def which(order, s):
-        """Return the number of the block in place s."""
-        return T.cast(order[s], "int32") if listed else s
-
-    def is_on(before, s):
-        """Return the flag of the block in place s."""
-        return 1 if listed else before[s + 1]
+    softmax = _softmax(seq_len, dim, causal, block)
 
     @T.prim_func
     def main(
@@ -139,13 +131,12 @@ def block_sparse_forward(
             K_shared = T.alloc_shared([stages, block, dim], dtype)
             V_shared = T.alloc_shared([stages, block, dim], dtype)
             before = T.alloc_shared([tiles + 1], "int32")
-            order = T.alloc_shared([tiles if listed else 1], "int16")
+            order = T.alloc_shared([tiles], "int16")
             acc_s = T.alloc_fragment([block, block], accum)
             p = T.alloc_fragment([block, block], dtype)
             acc_o = T.alloc_fragment([block, dim], accum)
             m = T.alloc_fragment([block], accum)
             m_prev = T.alloc_fragment([block], accum)
-            apart = T.alloc_fragment([block], accum)
             rescale = T.alloc_fragment([block], accum)
             row_sum = T.alloc_fragment([block], accum)
             l = T.alloc_fragment([block], accum)
@@ -169,31 +160,30 @@ def block_sparse_forward(
             if tx >= computing:  # the warp group that copies
                 T.tma_copy(Q[sample, head, first : first + block, :], Q_shared, barrier=q_ready)
                 T.mbarrier_arrive(q_ready)
-            if listed:
-                # concept: block-mask
-                for t in T.Parallel(tiles + 1):
-                    before[t] = T.if_then_else(
-                        (t > 0) & (t <= blocks),
-                        T.cast(BlockMask[sample, head, bx, T.max(t - 1, 0)], "int32"),
-                        0,
-                    )
-                # end
-                T.sync_threads()
-                # before[t] becomes how many blocks before t are on, and so the place of t.
-                if tx < computing:
-                    T.cumsum(before)
-                T.sync_threads()
-                # concept: block-skip
-                for t in T.Parallel(tiles):
-                    if before[t + 1] > before[t]:
-                        order[before[t]] = T.cast(t, "int16")
-                # end
-            count = before[tiles] if listed else blocks
+            # concept: block-mask
+            for t in T.Parallel(tiles + 1):
+                before[t] = T.if_then_else(
+                    (t > 0) & (t <= blocks),
+                    T.cast(BlockMask[sample, head, bx, T.max(t - 1, 0)], "int32"),
+                    0,
+                )
+            # end
+            T.sync_threads()
+            # before[t] becomes how many blocks before t are on, and so the place of t.
+            if tx < computing:
+                T.cumsum(before)
+            T.sync_threads()
+            # concept: block-skip
+            for t in T.Parallel(tiles):
+                if before[t + 1] > before[t]:
+                    order[before[t]] = T.cast(t, "int16")
+            # end
+            count = before[tiles]
 
             if tx >= computing:
                 T.set_max_nreg(24, 0)
                 for s in T.serial(count):
-                    t = which(order, s)
+                    t = T.cast(order[s], "int32")
                     T.mbarrier_wait_parity(k_free[s % stages], ((s // stages) & 1) ^ 1)
                     T.tma_copy(
                         K[sample, head, t * block : (t + 1) * block, :],
@@ -210,10 +200,6 @@ def block_sparse_forward(
                     T.mbarrier_arrive(v_ready[s % stages])
             else:  # those that compute
                 T.set_max_nreg(launch.registers(groups, residents), 1)
-                if not listed:
-                    # concept: block-mask
-                    for t in T.Parallel(tiles):
-                        before[t + 1] = T.cast(BlockMask[sample, head, bx, t], "int32")
                 # concept: state-init
                 T.fill(acc_o, 0)
                 T.fill(l, 0)
@@ -234,10 +220,8 @@ def block_sparse_forward(
                     T.wait_wgmma(0)
                     # end
                     T.mbarrier_arrive(k_free[0])
-                    softmax(
-                        which(order, 0), is_on(before, 0), bx,
-                        acc_s, m, m_prev, m if listed else apart, rescale, row_sum, l,
-                    )  # fmt: skip
+                    first_on = T.cast(order[0], "int32")
+                    softmax(first_on, bx, acc_s, m, m_prev, rescale, row_sum, l)
                     T.copy(acc_s, p)
                     for s in T.serial(count - 1):  # concept: kv-loop
                         T.mbarrier_wait_parity(k_ready[(s + 1) % stages], ((s + 1) // stages) & 1)
@@ -259,10 +243,8 @@ def block_sparse_forward(
                         # end
                         T.wait_wgmma(1)  # the scores are there, the second product is under way
                         T.mbarrier_arrive(k_free[(s + 1) % stages])
-                        softmax(
-                            which(order, s + 1), is_on(before, s + 1), bx,
-                            acc_s, m, m_prev, m if listed else apart, rescale, row_sum, l,
-                        )  # fmt: skip
+                        next_on = T.cast(order[s + 1], "int32")
+                        softmax(next_on, bx, acc_s, m, m_prev, rescale, row_sum, l)
                         T.wait_wgmma(0)
                         T.mbarrier_arrive(v_free[s % stages])
                         # concept: acc-rescale
@@ -288,6 +270,132 @@ def block_sparse_forward(
                 T.copy(Q_shared, Output[sample, head, first : first + block, :])
 
     return main
+
+
+@tilelang.jit(out_idx=[4], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
+def block_sparse_few(
+    batch: int,
+    heads: int,
+    seq_len: int,
+    dim: int,
+    causal: bool = False,
+    block: int = 64,
+    dtype: str = "float16",
+) -> Any:
+    """Return the kernel of these sizes, for as many blocks as `fit`: as `block_sparse_forward`.
+
+    Every block has a place of its own, so nobody waits for room: one warp starts all copies, while
+    those that compute read the flags.
+    """
+    accum = "float32"
+    shape = [batch, heads, seq_len, dim]
+    tiles = -(-seq_len // block)
+    computing = 2 * block
+    softmax = _softmax(seq_len, dim, causal, block)
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor(shape, dtype),
+        K: T.Tensor(shape, dtype),
+        V: T.Tensor(shape, dtype),
+        BlockMask: T.Tensor([batch, heads, tiles, tiles], "bool"),  # concept: block-mask-param
+        Output: T.Tensor(shape, dtype),
+    ):
+        # concept: kernel-grid
+        with T.Kernel(tiles, heads, batch, threads=computing + 32) as (px, head, sample):
+            Q_shared = T.alloc_shared([block, dim], dtype)
+            K_shared = T.alloc_shared([tiles, block, dim], dtype)
+            V_shared = T.alloc_shared([tiles, block, dim], dtype)
+            acc_s = T.alloc_fragment([block, block], accum)
+            p = T.alloc_fragment([block, block], dtype)
+            acc_o = T.alloc_fragment([block, dim], accum)
+            m = T.alloc_fragment([block], accum)
+            m_prev = T.alloc_fragment([block], accum)
+            rescale = T.alloc_fragment([block], accum)
+            row_sum = T.alloc_fragment([block], accum)
+            l = T.alloc_fragment([block], accum)
+            flags = T.alloc_var("int32", init=0)
+            q_ready = T.alloc_barrier(32)
+            k_ready = T.alloc_barrier([32] * tiles)
+            v_ready = T.alloc_barrier([32] * tiles)
+
+            bx = tiles - 1 - px if causal else px  # the longest first
+            first = bx * block
+            # concept: loop-range
+            blocks = bx + 1 if causal else tiles
+
+            if T.get_thread_binding() >= computing:  # the warp that copies
+                T.tma_copy(Q[sample, head, first : first + block, :], Q_shared, barrier=q_ready)
+                T.mbarrier_arrive(q_ready)
+                for t in T.serial(blocks):
+                    T.tma_copy(
+                        K[sample, head, t * block : (t + 1) * block, :],
+                        K_shared[t, :, :],
+                        barrier=k_ready[t],
+                    )
+                    T.mbarrier_arrive(k_ready[t])
+                    T.tma_copy(
+                        V[sample, head, t * block : (t + 1) * block, :],
+                        V_shared[t, :, :],
+                        barrier=v_ready[t],
+                    )
+                    T.mbarrier_arrive(v_ready[t])
+                # What is copied for nothing has to arrive before the program's place is another's.
+                for t in T.serial(blocks):
+                    T.mbarrier_wait_parity(k_ready[t], 0)
+                    T.mbarrier_wait_parity(v_ready[t], 0)
+            else:  # those that compute
+                # concept: block-mask
+                for t in T.unroll(tiles):
+                    flags = flags | (T.cast(BlockMask[sample, head, bx, t], "int32") << t)
+                # concept: state-init
+                T.fill(acc_o, 0)
+                T.fill(l, 0)
+                T.fill(m, -T.infinity(accum))
+
+                T.mbarrier_wait_parity(q_ready, 0)
+                for t in T.serial(blocks):  # concept: kv-loop
+                    # concept: block-skip
+                    on = (flags >> t) & 1
+                    if on != 0:
+                        T.mbarrier_wait_parity(k_ready[t], 0)
+                        # concept: qk-gemm
+                        T.wgmma_gemm(
+                            Q_shared,
+                            K_shared[t, :, :],
+                            acc_s,
+                            transpose_B=True,
+                            policy=T.GemmWarpPolicy.FullRow,
+                            clear_accum=True,
+                        )
+                        T.wait_wgmma(0)
+                        # end
+                        softmax(t, bx, acc_s, m, m_prev, rescale, row_sum, l)
+                        # concept: acc-rescale
+                        for i, j in T.Parallel(block, dim):
+                            acc_o[i, j] *= rescale[i]
+                        # end
+                        T.copy(acc_s, p)
+                        T.mbarrier_wait_parity(v_ready[t], 0)
+                        # concept: pv-gemm
+                        T.wgmma_gemm(p, V_shared[t, :, :], acc_o, policy=T.GemmWarpPolicy.FullRow)
+                        T.wait_wgmma(0)
+                # A row whose blocks are all off is 0.
+                # concept: normalise, empty-row
+                for i, j in T.Parallel(block, dim):
+                    acc_o[i, j] = T.if_then_else(l[i] > 0, acc_o[i, j] / l[i], 0)
+                # concept: epilogue-store
+                for i, j in T.Parallel(block, dim):
+                    if first + i < seq_len:
+                        Output[sample, head, first + i, j] = acc_o[i, j]
+                # end
+
+    return main
+
+
+def fit(tiles: int, dim: int, block: int) -> bool:
+    """Return whether all blocks of keys and values, and one of queries, fit on the chip."""
+    return (2 * tiles + 1) * block * dim * 2 <= ROOM
 
 
 def attention(
@@ -333,19 +441,14 @@ def _default(dim: int, block: int, tiles: int) -> Tiling:
 
 @cache
 def _compiled(sizes: launch.Sizes, causal: bool, block: int, tiling: Tiling) -> Any:
-    return block_sparse_forward(
-        sizes.batch,
-        sizes.heads,
-        sizes.seq_q,
-        sizes.dim,
-        causal,
-        block,
-        sizes.dtype,
-        tiling.stages,
-        tiling.residents,
-        launch.divisor(tiling.head_group, sizes.batch * sizes.heads),
-        tiling.listed,
+    given = (
+        *(sizes.batch, sizes.heads, sizes.seq_q, sizes.dim),
+        *(causal, block, sizes.dtype),
     )
+    if not tiling.listed and fit(-(-sizes.seq_q // block), sizes.dim, block):
+        return block_sparse_few(*given)
+    group = launch.divisor(tiling.head_group, sizes.batch * sizes.heads)
+    return block_sparse_forward(*given, tiling.stages, tiling.residents, group)
 
 
 def like_upstream(run: Any) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ OUR_CUTS = {
     64: ((3, 3, 1, True), (3, 3, 4, True), (4, 3, 1, True), (5, 2, 1, True)),
 }
 """stages, residents, head_group and listed for a head size: what fits."""
-FEW_CUTS = ((3, 3, 1, False), (3, 2, 1, False), (3, 1, 1, False), (3, 3, 1, True))
+FEW_CUTS = ((3, 3, 1, False), (3, 3, 1, True), (4, 2, 1, True))
 """The same where there are few blocks."""
 
 

@@ -56,6 +56,8 @@ CASES = {
     ),
     "heads side by side": Case(call(577, 128, causal=True), 0.5, tiling=(("head_group", 3),)),
     "all read": Case(call(600, 64, causal=False), 0.4, tiling=(("listed", 0),)),
+    "all read, causal": Case(call(577, 64, causal=True), 0.4, tiling=(("listed", 0),)),
+    "all read, D 128": Case(call(300, 128, causal=True, size=12.0), 0.5, tiling=(("listed", 0),)),
     "many blocks": Case(call(4200, 64, causal=True)._replace(batch=1, heads=1), 0.2),
 }
 

@@ -31,8 +31,10 @@ class Case(NamedTuple):
     size: float = 1.0
     """What queries are multiplied by: 12 makes scores of some hundreds."""
     tiling: tuple[tuple[str, int], ...] = ()
+    builder: str = "block_sparse_forward"
 
 
+FEW = "block_sparse_few"
 CASES = {
     "one token": Case(1, causal=True, density=2),
     "63": Case(63, causal=False, density=2),
@@ -50,10 +52,13 @@ CASES = {
     "blocks of 128, not causal": Case(520, causal=False, block=128, dim=128),
     "four stages": Case(800, causal=False, density=0.7, tiling=(("stages", 4), ("residents", 1))),
     "one stage": Case(500, causal=True, density=0.7, tiling=(("stages", 1), ("residents", 3))),
-    "all read": Case(500, causal=True, batch=2, tiling=(("listed", 0), ("stages", 3))),
-    "all read, not causal": Case(300, causal=False, dim=128, tiling=(("listed", 0),)),
-    "all read, none on": Case(200, causal=True, density=0, tiling=(("listed", 0),)),
-    "all read, large scores": Case(300, causal=True, size=12.0, tiling=(("listed", 0),)),
+    "all read": Case(500, causal=True, batch=2, builder=FEW),
+    "all read, one token": Case(1, causal=True, density=2, builder=FEW),
+    "all read, two blocks": Case(128, causal=True, density=2, builder=FEW),
+    "all read, not causal": Case(300, causal=False, dim=128, builder=FEW),
+    "all read, none on": Case(200, causal=True, density=0, builder=FEW),
+    "all read, large scores": Case(300, causal=True, size=12.0, builder=FEW),
+    "all read, blocks of 128": Case(300, causal=False, block=128, builder=FEW),
     "heads side by side": Case(300, causal=True, batch=3, tiling=(("head_group", 3),)),
 }
 
@@ -74,20 +79,20 @@ def made(seed: int, case: Case) -> tuple[Any, ...]:
 
 @cache
 def ran() -> dict[str, tuple[Any, ...]]:
-    """Return the inputs and the output of every case, from one child process."""
-    given = [made(seed, case) for seed, case in enumerate(CASES.values())]
-    runs = [
-        Run(arguments(case), inputs) for case, inputs in zip(CASES.values(), given, strict=True)
-    ]
-    found = outputs("kernels/block_sparse/tilelang_kernel.py", "block_sparse_forward", runs)
-    return {
-        name: (inputs, output) for name, inputs, (output,) in zip(CASES, given, found, strict=True)
-    }
+    """Return the inputs and the output of every case, from a child process for each builder."""
+    given = {name: made(seed, case) for seed, (name, case) in enumerate(CASES.items())}
+    found = {}
+    for builder in ("block_sparse_forward", FEW):
+        names = [name for name, case in CASES.items() if case.builder == builder]
+        runs = [Run(arguments(CASES[name]), given[name]) for name in names]
+        got = outputs("kernels/block_sparse/tilelang_kernel.py", builder, runs)
+        found.update({name: (given[name], x) for name, (x,) in zip(names, got, strict=True)})
+    return found
 
 
 def arguments(case: Case) -> dict[str, Any]:
     named = {**case._asdict(), **dict(case.tiling)}
-    return {k: x for k, x in named.items() if k not in ("density", "size", "tiling")}
+    return {k: x for k, x in named.items() if k not in ("density", "size", "tiling", "builder")}
 
 
 @pytest.mark.parametrize("name", CASES)
