@@ -414,6 +414,10 @@ def attention(
         default = _default(sizes)
         key = {"dim": sizes.dim, "few": _few(sizes)}
         tiling = launch.tuned("vertical_slash", device, default, **key)
+    if tiling.stages < tiling.sharers:  # a stage is free again once its tile has a successor
+        raise ValueError(
+            f"tiling has {tiling.stages} stages for {tiling.sharers} sharers: as many are needed"
+        )
     kernel = _compiled(sizes, block_offset.shape[3], column_index.shape[3], tiling)
     return kernel(q, k, v, block_count, block_offset, column_count, column_index)
 

@@ -163,3 +163,12 @@ def test_a_wrong_tensor_is_named(name: str) -> None:
     given = [*GOOD[:place], wrong, *GOOD[place + 1 :]]
     with pytest.raises(kind, match=message):
         attention(*given)
+
+
+def test_more_sharers_than_stages_are_refused() -> None:
+    pytest.importorskip("tilelang")
+    from kernels.vertical_slash import tilelang_kernel
+
+    attention: Any = tilelang_kernel.attention
+    with pytest.raises(ValueError, match="2 stages for 3 sharers: as many are needed"):
+        attention(*GOOD, tiling=tilelang_kernel.Tiling(stages=2, sharers=3))
