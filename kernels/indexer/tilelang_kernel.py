@@ -289,7 +289,7 @@ def logits(
     if tiling is None:
         device = launch.device_name(q.device.index)
         key = {"heads": heads, "dim": dim, "dtype": dtype}
-        tiling = launch.tuned("indexer", device, Tiling(), **key)
+        tiling = launch.tuned("indexer", device, _default(dim, dtype), **key)
     kernel = _compiled(heads, dim, dtype, tiling)
     return kernel(arranged(q, heads, tiling.columns), k, k_scale, weights, ks, ke)
 
@@ -315,6 +315,11 @@ def _checked(q: Any) -> tuple[int, int, int, str]:
     return seq_len, heads, dim, dtype
 
 
+def _default(dim: int, dtype: str) -> Tiling:
+    """Return a tiling that fits into shared memory."""
+    return Tiling(tiles=1) if dim == 128 and dtype != TYPES[0] else Tiling()
+
+
 @cache
 def _compiled(heads: int, dim: int, dtype: str, tiling: Tiling) -> Any:
     return indexer_forward(heads, dim, dtype, *tiling)
@@ -328,6 +333,6 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     if run.build != "mqa_attn_return_logits":
         raise NotImplementedError("the logits alone")
     q, _, _, weights = run.inputs[:4]
-    heads, cut = weights.shape[1], Tiling()
+    heads, cut = weights.shape[1], _default(q.shape[1], str(q.dtype))
     made = indexer_forward(heads, q.shape[1], str(q.dtype), *cut)
     return (made(arranged(q, heads, cut.columns), *run.inputs[1:]),)

@@ -22,14 +22,15 @@ THEIR_BLOCKS: tuple[dict[str, Any], ...] = (
     {"block_N": 256, "num_stages": 2, "threads": 512},
 )
 OUR_CUTS = (
-    (4, 1, 128, 64),
-    (4, 2, 128, 64),
-    (4, 2, 128, 128),
-    (4, 4, 128, 64),
-    (3, 2, 128, 64),
-    (2, 2, 256, 64),
+    (4, 2, 128, 64, 3, 64),
+    (4, 4, 128, 64, 2, 64),
+    (3, 4, 128, 64, 3, 64),
+    (2, 2, 128, 64, 3, 128),
+    (2, 4, 256, 64, 2, 64),
+    (4, 2, 128, 128, 3, 64),
+    (4, 1, 128, 64, 3, 64),
 )
-"""groups, tiles, columns and queries."""
+"""groups, tiles, columns, queries, stages and rows."""
 
 
 class Shape(NamedTuple):
@@ -109,8 +110,9 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for groups, tiles, columns, queries in OUR_CUTS:
-        yield {"groups": groups, "tiles": tiles, "columns": columns, "queries": queries}
+    names = ("groups", "tiles", "columns", "queries", "stages", "rows")
+    for cut in OUR_CUTS:
+        yield dict(zip(names, cut, strict=True))
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
