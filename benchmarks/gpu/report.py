@@ -27,7 +27,7 @@ This page is written by `python -m benchmarks.gpu --table` from the JSON files b
 
 All contenders of a line were timed in turns, in one run on one GPU, with CUDA events; figures are medians, and inputs are not in the chip's cache.
 A ratio says how many times faster ours is.
-The floor is what the GPU reached in the same run: the operations over the rate of an fp16 matrix product, or the bytes (each input read once, each output written once) over the rate of a copy, whichever takes longer.
+The floor is what the GPU reached in the same run: the operations over the rate of an fp16 matrix product (twice that for fp8), or the bytes (each input read once, each output written once) over the rate of a copy, whichever takes longer.
 Upstream is tilelang v0.1.14's example: as it ships, with the blocks that its own benchmark or heuristic takes, and the best of a few other blocks.
 The last table has the tests on the GPU. Its errors are our largest against float64 over upstream's largest at the same inputs, test by test; where upstream has no such call, as in bfloat16, over what its error would be there. Where the ratio is above 1 ours is less exact; a test fails above 2, one rounding of the output aside.
 """  # noqa: E501 - prose: a sentence is a line

@@ -129,12 +129,13 @@ def summary(found: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     `faster_than` holds how many times faster ours is. Without ours there are no ratios.
     """
     ms, kinds = found["ms"], found["kinds"]
-    matrix, copy = about["matrix_tflops"], about["copy_tbs"]
+    matrix, copy = about["matrix_tflops"] * found["rate"], about["copy_tbs"]
     floor = max(found["flops"] / matrix, found["bytes"] / copy) * 1e-9
     line = {
         "shape": found["shape"],
         "key": found["key"],
         "flops": found["flops"],
+        "rate": found["rate"],
         "bytes": found["bytes"],
         "floor_ms": floor,
         "bound": "matrix" if found["flops"] / matrix >= found["bytes"] / copy else "memory",

@@ -130,6 +130,7 @@ def measure(
     return {
         "shape": shape._asdict(),
         "flops": shape.flops,
+        "rate": getattr(module, "RATE", 1),
         "bytes": shape.bytes,
         "key": shape.key,
         "ms": ms,

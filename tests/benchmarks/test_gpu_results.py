@@ -24,6 +24,7 @@ def found(ms: dict[str, float], key: str = "a", **more: Any) -> dict[str, Any]:
     tilings = {name: {"n": int(name[5:])} if name[5:] else None for name in ms if "ours" in name}
     return {
         "shape": {"variant": "x", "name": key}, "key": {"key": key}, "flops": 8e11, "bytes": 2e9,
+        "rate": 1,
         "ms": ms, "kinds": kinds, "tilings": tilings, "wrong": {}, **more,
     }  # fmt: skip
 
@@ -39,6 +40,12 @@ def test_the_ratios_of_a_line() -> None:
     assert line["faster_than"] == {
         "upstream as shipped": 2.0, "upstream's best": 1.5, "pytorch cudnn": 0.5
     }  # fmt: skip
+
+
+def test_the_floor_of_products_that_are_faster() -> None:
+    line = results.summary(found({"ours": 2.0}, rate=2), ABOUT)
+    assert line["floor_ms"] == 0.5
+    assert line["of_floor"] == 0.25
 
 
 def test_a_line_without_ours_has_no_ratio() -> None:

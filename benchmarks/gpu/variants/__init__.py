@@ -17,6 +17,7 @@ And, where they are needed,
 - `truth(shape, *inputs)`: for each output a pair of an index and what `output[index]` is to be, in
   float64. Everybody is compared with that, and upstream stays in the table where it differs.
   Without it, everybody is compared with upstream as shipped;
+- `RATE`: how many times as fast as of fp16 products of its inputs can be, else 1;
 - `TOLERANCE`: the relative error (norm of the difference over the norm) that passes, else 0.01;
 - `SMALL`: a shape, or several, for the tools that are slow: else the first shape is cut down.
 
