@@ -8,7 +8,7 @@ columns of output for 64 of them are too many numbers for one warp group, so two
 the first computes the scores, the probabilities and the left half, the second the right half. A
 third copies. With few heads, most of those rows would be empty, and the products take as long as
 for 64. So keys are the rows there, and heads the columns: one warp group does all of it, in half of
-the time, and what the queries leave of the shared memory is for keys on their way.
+the time.
 
 Partial results of a split are in float32 (upstream: in float16, see README).
 
@@ -34,8 +34,6 @@ ROWS = 64
 BLOCK_N = 64
 """Keys of a block: two blocks of 576 numbers and a tile of queries fill the shared memory."""
 STAGES = 2
-LEFTS = STAGES + 1
-"""Stages of the left half and the rotary part, where heads are columns: there is room for them."""
 WIDTH = 128
 """Numbers of a head's output that a program of the second kernel merges."""
 DIM = 512
@@ -403,8 +401,8 @@ def mla_decode_forward(
             Q_left = T.alloc_shared([COLUMNS, half], dtype)
             Q_right = T.alloc_shared([COLUMNS, half], dtype)
             Q_pe_shared = T.alloc_shared([COLUMNS, pe_dim], dtype)
-            K_left = T.alloc_shared([LEFTS, BLOCK_N, half], dtype)
-            K_pe_shared = T.alloc_shared([LEFTS, BLOCK_N, pe_dim], dtype)
+            K_left = T.alloc_shared([STAGES, BLOCK_N, half], dtype)
+            K_pe_shared = T.alloc_shared([STAGES, BLOCK_N, pe_dim], dtype)
             K_right = T.alloc_shared([STAGES, BLOCK_N, half], dtype)
             # Four more numbers in a row, or the columns of a tile would meet in the same banks.
             S_shared = T.alloc_shared([COLUMNS, BLOCK_N + 4], accum)
@@ -420,9 +418,10 @@ def mla_decode_forward(
             row_sum = T.alloc_fragment([COLUMNS], accum)
             l = T.alloc_fragment([COLUMNS], accum)
             q_ready = T.alloc_barrier(128)
-            left_ready = T.alloc_barrier([128] * LEFTS)
+            left_ready = T.alloc_barrier([128] * STAGES)
             right_ready = T.alloc_barrier([128] * STAGES)
-            free = T.alloc_barrier([128] * STAGES)
+            left_free = T.alloc_barrier([128] * STAGES)
+            right_free = T.alloc_barrier([128] * STAGES)
 
             head = tile * COLUMNS
             # concept: split-range
@@ -438,21 +437,21 @@ def mla_decode_forward(
                 T.mbarrier_arrive(q_ready)
                 for t in T.serial(blocks):
                     first = (start + t) * BLOCK_N
-                    # Block t - 3, whose left half goes, was waited for with the last right half.
+                    T.mbarrier_wait_parity(left_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
                     # concept: kv-head
                     T.tma_copy(
                         KV[sample, first : first + BLOCK_N, 0, 0:half],
-                        K_left[t % LEFTS, :, :],
-                        barrier=left_ready[t % LEFTS],
+                        K_left[t % STAGES, :, :],
+                        barrier=left_ready[t % STAGES],
                     )
                     # end
                     T.tma_copy(
                         K_pe[sample, first : first + BLOCK_N, 0, :],
-                        K_pe_shared[t % LEFTS, :, :],
-                        barrier=left_ready[t % LEFTS],
+                        K_pe_shared[t % STAGES, :, :],
+                        barrier=left_ready[t % STAGES],
                     )
-                    T.mbarrier_arrive(left_ready[t % LEFTS])
-                    T.mbarrier_wait_parity(free[t % STAGES], ((t // STAGES) & 1) ^ 1)
+                    T.mbarrier_arrive(left_ready[t % STAGES])
+                    T.mbarrier_wait_parity(right_free[t % STAGES], ((t // STAGES) & 1) ^ 1)
                     T.tma_copy(
                         KV[sample, first : first + BLOCK_N, 0, half:dim],
                         K_right[t % STAGES, :, :],
@@ -468,10 +467,10 @@ def mla_decode_forward(
 
                 T.mbarrier_wait_parity(q_ready, 0)
                 for t in T.serial(blocks):  # concept: kv-loop
-                    T.mbarrier_wait_parity(left_ready[t % LEFTS], (t // LEFTS) & 1)
+                    T.mbarrier_wait_parity(left_ready[t % STAGES], (t // STAGES) & 1)
                     # concept: qk-gemm
                     T.wgmma_gemm(
-                        K_left[t % LEFTS, :, :],
+                        K_left[t % STAGES, :, :],
                         Q_left,
                         acc_s,
                         transpose_B=True,
@@ -479,7 +478,7 @@ def mla_decode_forward(
                         clear_accum=True,
                     )
                     T.wgmma_gemm(
-                        K_pe_shared[t % LEFTS, :, :],
+                        K_pe_shared[t % STAGES, :, :],
                         Q_pe_shared,
                         acc_s,
                         transpose_B=True,
@@ -507,7 +506,7 @@ def mla_decode_forward(
                     scale_by_head(acc_right, by_head)
                     # concept: pv-gemm
                     T.wgmma_gemm(
-                        K_left[t % LEFTS, :, :],
+                        K_left[t % STAGES, :, :],
                         P_shared,
                         acc_left,
                         transpose_A=True,
@@ -522,9 +521,11 @@ def mla_decode_forward(
                         transpose_B=True,
                         policy=T.GemmWarpPolicy.FullRow,
                     )
-                    T.wait_wgmma(0)
                     # end
-                    T.mbarrier_arrive(free[t % STAGES])
+                    T.wait_wgmma(1)
+                    T.mbarrier_arrive(left_free[t % STAGES])
+                    T.wait_wgmma(0)
+                    T.mbarrier_arrive(right_free[t % STAGES])
                 if splits > 1:
                     T.pdl_trigger()  # the second kernel may get ready
                 # concept: partial-lse

@@ -63,12 +63,14 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    for programs in (132,) if shape.tiles >= 128 else (66, 88, 132):
-        for lag in (0, 1, 2) if programs == 132 else (2,):
-            yield {"programs": programs, "lag": lag, "columns": False}
     if shape.heads <= 16:
-        for programs in (128, 132, 264):
+        for programs in (128, 132):
             yield {"programs": programs, "lag": 2, "columns": True}
+        yield {"programs": 132, "lag": 0, "columns": False}
+        return
+    for programs in (132,) if shape.tiles >= 128 else (66, 88, 132):
+        for lag in (1, 2):
+            yield {"programs": programs, "lag": lag, "columns": False}
 
 
 def upstream(shape: Shape) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
