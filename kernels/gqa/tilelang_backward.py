@@ -10,7 +10,8 @@ logarithm of its denominator, and the probabilities come back from it.
 
 `gqa_forward_lse` is a forward that stores that number. Then three kernels: `gqa_backward_rows`
 makes what every key needs of a query and clears the sums, `gqa_backward` goes through the queries
-for each block of keys, `gqa_backward_round` rounds the gradient of the queries. `forward` and
+for each block of keys, `gqa_backward_round` rounds the gradient of the queries. Each of them starts
+before the one ahead of it has ended, and waits where it needs what that one writes. `forward` and
 `backward` check tensors, choose tilings and launch; `attention` is both of them for autograd.
 
 Runs on a GPU of compute capability 9.0 (tilelang >= 0.1.15), and in srcmap's interpreter anywhere.
@@ -55,9 +56,9 @@ class Backward(NamedTuple):
         return 256 if self.columns else self.block_kv // 64 * 128
 
 
-def few(heads: int, keys: int) -> bool:
-    """Return whether blocks of 128 keys of so many heads leave much of a large GPU without work."""
-    return heads * -(-keys // 128) < 132
+def few(heads: int, keys: int, dim: int) -> bool:
+    """Return whether the blocks of keys of so many heads leave much of a large GPU without work."""
+    return heads * -(-keys // (64 if dim == 192 else 128)) < 132
 
 
 def place(i: Any, j: Any, block_q: int, dim: int, computing: int) -> Any:
@@ -212,6 +213,7 @@ def gqa_backward_rows(
         dQ: T.Tensor([batch, heads, lines, LINE], accum),
     ):
         with T.Kernel(T.ceildiv(rows, block), heads, batch, threads=128) as (px, head, sample):
+            T.pdl_trigger()  # the next kernel may start, and waits for this one where it needs it
             o = T.alloc_fragment([block, dim_v], dtype)
             do = T.alloc_fragment([block, dim_v], dtype)
             product = T.alloc_fragment([block, dim_v], accum)
@@ -384,6 +386,7 @@ def gqa_backward(
             start = T.max(0, key - past_len) // block_q if causal else 0
             blocks = (T.ceildiv(seq_q, block_q) - start) * share  # of one head after the other
 
+            T.pdl_trigger()
             tx = T.get_thread_binding()
             if tx >= computing:
                 T.set_max_nreg(24, 0)
@@ -403,6 +406,7 @@ def gqa_backward(
                             V[sample, key : key + block_kv, kv_head, :], V_shared, barrier=kv_ready
                         )
                     T.mbarrier_arrive(kv_ready)
+                    T.pdl_sync()  # Rows and Delta are there
                     for t in T.serial(blocks):
                         now = t % stages
                         # concept: kv-head
@@ -449,6 +453,7 @@ def gqa_backward(
                         T.mbarrier_arrive(do_ready[now])
                 else:
                     if tx < computing + 64:  # the warp that adds to dQ
+                        T.pdl_sync()  # it is 0
                         for t in T.serial(blocks):
                             head = first_head + t % share
                             block = start + t // share
@@ -604,6 +609,8 @@ def gqa_backward_round(
         with T.Kernel(T.ceildiv(seq_q, block_q), heads, batch, threads=256) as (px, head, sample):
             tile = T.alloc_shared([tile_lines, LINE], "float32")
             rounded = T.alloc_fragment([block_q, dim], dtype)
+            T.pdl_trigger()
+            T.pdl_sync()  # all has been added
             T.copy(Sums[sample, head, px * tile_lines : (px + 1) * tile_lines, :], tile)
             for i, j in T.Parallel(block_q, dim):
                 at = place(i, j, block_q, dim, computing)
@@ -683,10 +690,12 @@ def _checked(q: Any, k: Any, v: Any, causal: bool, layout: str) -> Facts:
 def _tiling(facts: Facts, k: Any) -> Backward:
     """Return the tiling that a sweep chose, or one that fits."""
     keys = k.shape[2 if facts.layout == "BHSD" else 1]
-    found = few(k.shape[0] * facts.kv_heads, keys)
+    found = few(k.shape[0] * facts.kv_heads, keys, facts.dim)
     default = Backward(head_group=8 if facts.causal else 1)
-    if facts.dim == 192:
-        default = default._replace(block_kv=64, columns=True, splits=8 if found else 1)
+    if facts.dim == 64:
+        default = Backward(block_q=128, head_group=8)
+    elif facts.dim == 192:
+        default = default._replace(block_kv=64, columns=True, splits=16 if found else 1)
     key = {"dim": facts.dim, "causal": facts.causal, "few": found}
     return launch.tuned("gqa_backward", launch.device_name(k.device.index), default, **key)
 
@@ -704,18 +713,27 @@ def _backward(facts: Facts, tiling: Backward, tensors: "tuple[Any, ...]") -> "tu
     dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
     splits = launch.divisor(tiling.splits, facts.heads // facts.kv_heads)
     kernels = _kernels(facts, tiling._replace(splits=splits))
-    kernels.prepare(out, do, lse, shifted, delta, sums)
-    if splits == 1:
-        kernels.main(q, k, v, do, shifted, delta, dk, dv, sums)
-    else:
-        keys = -(-k.shape[2 if facts.layout == "BHSD" else 1] // 64) * 64
-        lines = (keys * dim // LINE for dim in (facts.dim, facts.dim_v))
-        added = tuple(torch.zeros(batch, facts.kv_heads, n, LINE, **wide) for n in lines)
-        kernels.main(q, k, v, do, shifted, delta, *added, sums)
+    added = _cleared(facts, k) if splits > 1 else None
+    kernels.prepare(out, do, lse, shifted, delta, sums)  # right before the main kernel: it waits
+    kernels.main(q, k, v, do, shifted, delta, *(added or (dk, dv)), sums)
+    if added:
         kernels.finish_k(added[0], dk)
         kernels.finish_v(added[1], dv)
     kernels.finish(sums, dq)
     return dq, dk, dv
+
+
+def _cleared(facts: Facts, k: Any) -> "tuple[Any, Any]":
+    """Return zeros, to which dK and dV are added: cleared at once."""
+    import torch
+
+    keys = -(-k.shape[2 if facts.layout == "BHSD" else 1] // 64) * 64
+    first, second = (keys * dim // LINE for dim in (facts.dim, facts.dim_v))
+    pairs = k.shape[0] * facts.kv_heads
+    both = torch.zeros(pairs * (first + second), LINE, device=k.device, dtype=torch.float32)
+    dk, dv = both.split((pairs * first, pairs * second))
+    sizes = (k.shape[0], facts.kv_heads)
+    return dk.view(*sizes, first, LINE), dv.view(*sizes, second, LINE)
 
 
 class Kernels(NamedTuple):

@@ -6,7 +6,8 @@ number for each query, the logarithm of its denominator, and the probabilities c
 
 `mha_forward_lse` is a forward that stores that number. Then three kernels: `mha_backward_rows`
 makes what every key needs of a query and clears the sums, `mha_backward` goes through the queries
-for each block of keys, `mha_backward_round` rounds the gradient of the queries. `forward` and
+for each block of keys, `mha_backward_round` rounds the gradient of the queries. Each of them starts
+before the one ahead of it has ended, and waits where it needs what that one writes. `forward` and
 `backward` check tensors, choose tilings and launch; `attention` is both of them for autograd.
 
 Runs on a GPU of compute capability 9.0 (tilelang >= 0.1.15), and in srcmap's interpreter anywhere.
@@ -192,6 +193,7 @@ def mha_backward_rows(heads: int, dim: int, layout: str = "BHSD", dtype: str = "
         dQ: T.Tensor([batch, heads, lines, LINE], accum),
     ):
         with T.Kernel(T.ceildiv(rows, block), heads, batch, threads=128) as (px, head, sample):
+            T.pdl_trigger()  # the next kernel may start, and waits for this one where it needs it
             o = T.alloc_fragment([block, dim], dtype)
             do = T.alloc_fragment([block, dim], dtype)
             product = T.alloc_fragment([block, dim], accum)
@@ -338,6 +340,7 @@ def mha_backward(
             start = T.max(0, key - past_len) // block_q if causal else 0
             blocks = T.ceildiv(seq_q, block_q) - start
 
+            T.pdl_trigger()
             tx = T.get_thread_binding()
             if tx >= computing:
                 T.set_max_nreg(24, 0)
@@ -357,6 +360,7 @@ def mha_backward(
                             V[sample, key : key + block_kv, head, :], V_shared, barrier=kv_ready
                         )
                     T.mbarrier_arrive(kv_ready)
+                    T.pdl_sync()  # Rows and Delta are there
                     for t in T.serial(blocks):
                         now = t % stages
                         query = (start + t) * block_q
@@ -400,6 +404,7 @@ def mha_backward(
                         T.mbarrier_arrive(do_ready[now])
                 else:
                     if tx < computing + 64:  # the warp that adds to dQ
+                        T.pdl_sync()  # it is 0
                         for t in T.serial(blocks):
                             T.mbarrier_wait_parity(dq_ready, t & 1)
                             T.atomic_add(
@@ -515,6 +520,7 @@ def mha_backward_round(
         with T.Kernel(T.ceildiv(seq_q, block_q), heads, batch, threads=256) as (px, head, sample):
             tile = T.alloc_shared([tile_lines, LINE], "float32")
             rounded = T.alloc_fragment([block_q, dim], dtype)
+            T.pdl_sync()  # all has been added
             T.copy(Sums[sample, head, px * tile_lines : (px + 1) * tile_lines, :], tile)
             for i, j in T.Parallel(block_q, dim):
                 at = place(i, j, block_q, dim, computing)
@@ -570,6 +576,9 @@ def backward(
         device = launch.device_name(q.device.index)
         key = {"dim": sizes.dim, "causal": causal, "few": few(sizes)}
         default = Backward(head_group=8 if causal else 1)
+        if sizes.dim == 64:  # this one has registers for more
+            small = Backward(block_kv=64, stages=3, ahead=True)
+            default = small if key["few"] else Backward(block_q=128, head_group=8)
         tiling = launch.tuned("mha_backward", device, default, **key)
     return _backward(sizes, causal, layout, tiling, (q, k, v, out, lse, do))
 

@@ -50,7 +50,8 @@ class Shape(NamedTuple):
 
     @property
     def key(self) -> dict[str, Any]:
-        few = self.batch * self.kv_heads * -(-self.seq // 128) < 132
+        block = 64 if self.dim == 192 else 128
+        few = self.batch * self.kv_heads * -(-self.seq // block) < 132
         return {"dim": self.dim, "causal": self.causal, "few": few}
 
 

@@ -45,8 +45,8 @@ def by_pytorch(given: tuple[Any, ...], causal: bool) -> tuple[Any, ...]:
 def attend(q: Any, k: Any, v: Any, causal: bool) -> Any:
     """Return PyTorch's attention of q, k and v in BHSD.
 
-    Where values are shorter than keys, not by cuDNN, which PyTorch prefers on Hopper: the one test
-    that had it take the gradients there, at lengths that are no multiple of 64, did not end.
+    Where values are shorter than keys, not by cuDNN, which PyTorch prefers on Hopper: it takes
+    some seconds to get ready for each pair of lengths.
     """
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel

@@ -36,8 +36,8 @@ CALLS = {
 TILINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "ahead": {"ahead": True, "stages": 3, "head_group": 2},
-    "128 queries": {"block_q": 128},
-    "64 keys": {"block_kv": 64},
+    "128 queries": {"block_q": 128, "stages": 3, "head_group": 2},
+    "64 keys": {"block_kv": 64, "ahead": True, "stages": 3},
 }
 """The others fit head size 64 alone."""
 WIDE = {"block_kv": 64, "columns": True}
@@ -89,7 +89,7 @@ def test_heads_shared_out(name: str, splits: int, monkeypatch: pytest.MonkeyPatc
     q, k, v, do = bshd(tensors_given)
     poison(monkeypatch)
     out, lse = forward(q, k, v, causal=True)
-    cut = Backward(block_kv=64, columns=True, splits=splits)
+    cut = Backward(block_kv=64, columns=True, ahead=True, splits=splits)
     got = backward(q, k, v, out, lse, do, causal=True, tiling=cut)
     check(f"gqa {name} {splits} splits {call}", bshd(got), exact, theirs, call.dtype)
 

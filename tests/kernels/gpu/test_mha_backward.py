@@ -35,8 +35,8 @@ CALLS = {
 TILINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "ahead": {"ahead": True, "stages": 3, "head_group": 2},
-    "128 queries": {"block_q": 128},
-    "64 keys": {"block_kv": 64},
+    "128 queries": {"block_q": 128, "stages": 3, "head_group": 2},
+    "64 keys": {"block_kv": 64, "ahead": True, "stages": 3},
 }
 """The others fit head size 64 alone."""
 PAIRS = [
