@@ -504,7 +504,7 @@ def attention(
         short = fits_whole(sizes.seq_q, block_size)
         default = Tiling(residents=1 if sizes.dim * block_size > 8192 else 2)
         if short:
-            default = Tiling(queries=1, whole=True)
+            default = Tiling(queries=2, whole=True)
         tiling = launch.tuned(
             "nsa", device, default, dim=sizes.dim, block_size=block_size, short=short
         )
