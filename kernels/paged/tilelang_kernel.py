@@ -445,9 +445,8 @@ def _no_list(batch: int, kv_heads: int, device: Any) -> Any:
 def like_upstream(run: Any) -> tuple[Any, ...]:
     """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
     q, k, v, indices, lengths, table, lse = run.inputs[:7]
-    _, heads, dim = q.shape
+    batch, heads, dim = q.shape
     _, page, kv_heads, _ = k.shape
-    splits, block_n, kind = lse.shape[2], run.args[5], str(q.dtype)
-    splits *= len(q)  # theirs are those of a sample
+    splits, block_n, kind = batch * lse.shape[2], run.args[5], str(q.dtype)
     made = paged_forward(heads, kv_heads, dim, page, block_n, True, kind, splits=splits)
     return (made(q, k, v, indices, lengths, table),)
