@@ -36,18 +36,16 @@ AFTER = 2**30
 class Tiling(NamedTuple):
     """How the kernel is cut: numbers that change its speed and nothing it computes."""
 
-    groups: int = 4
-    """Warp groups that compute: each has `rows` keys of a tile."""
-    tiles: int = 2
+    groups: int = 2
+    """Warp groups that compute: each has 64 keys of a tile."""
+    tiles: int = 4
     """Tiles of keys that a program keeps."""
-    columns: int = 128
+    columns: int = 256
     """Queries times heads of a tile."""
     queries: int = 64
     """Queries that come by at a program."""
-    stages: int = 3
+    stages: int = 2
     """Groups of queries that are on the chip at once."""
-    rows: int = 64
-    """Keys of a tile that a warp group has."""
 
 
 def side_by_side(each: int) -> tuple[int, int]:
@@ -72,12 +70,11 @@ def indexer_forward(
     heads: int,
     dim: int,
     dtype: str = "float8_e4m3fn",
-    groups: int = 4,
-    tiles: int = 2,
-    columns: int = 128,
+    groups: int = 2,
+    tiles: int = 4,
+    columns: int = 256,
     queries: int = 64,
-    stages: int = 3,
-    rows: int = 64,
+    stages: int = 2,
 ) -> Any:
     """Return the kernel: Q, K, KScale, Weights, Starts, Ends -> Logits, for any lengths.
 
@@ -86,7 +83,7 @@ def indexer_forward(
     accum = "float32"
     seq_len, seq_kv = T.dynamic("seq_len, seq_kv")
     computing = 128 * groups
-    block = rows * groups
+    block = 64 * groups
     keep = block * tiles
     each = max(1, columns // heads)
     columns = each * heads
@@ -94,6 +91,7 @@ def indexer_forward(
     queries = rounds * each
     beside, run = side_by_side(each)
     more, runs = each // beside, heads // run
+    span = dim if dtype == TYPES[0] else 64  # components that lie side by side on the chip
 
     def over(combine, numbers, r):
         """Combine the numbers of a round's queries."""
@@ -202,16 +200,24 @@ def indexer_forward(
                             )
                         T.mbarrier_wait_parity(q_free[turn % stages], ((turn // stages) & 1) ^ 1)
                         for m in T.unroll(more):
-                            T.tma_copy(
-                                Q[
-                                    0:runs,
-                                    query + m * beside : query + (m + 1) * beside,
-                                    0:run,
-                                    0:dim,
-                                ],
-                                Q_parts[turn % stages, m, 0:runs, 0:beside, 0:run, 0:dim],
-                                barrier=q_ready[turn % stages],
-                            )
+                            for c in T.unroll(dim // span):
+                                T.tma_copy(
+                                    Q[
+                                        0:runs,
+                                        query + m * beside : query + (m + 1) * beside,
+                                        0:run,
+                                        c * span : (c + 1) * span,
+                                    ],
+                                    Q_parts[
+                                        turn % stages,
+                                        m,
+                                        0:runs,
+                                        0:beside,
+                                        0:run,
+                                        c * span : (c + 1) * span,
+                                    ],
+                                    barrier=q_ready[turn % stages],
+                                )
                         for i in T.Parallel(columns):
                             W_shared[turn % stages, i] = ahead[i]
                         T.mbarrier_arrive(q_ready[turn % stages])
@@ -289,7 +295,7 @@ def logits(
     if tiling is None:
         device = launch.device_name(q.device.index)
         key = {"heads": heads, "dim": dim, "dtype": dtype}
-        tiling = launch.tuned("indexer", device, _default(dim, dtype), **key)
+        tiling = launch.tuned("indexer", device, _default(heads, dim, dtype), **key)
     kernel = _compiled(heads, dim, dtype, tiling)
     return kernel(arranged(q, heads, tiling.columns), k, k_scale, weights, ks, ke)
 
@@ -315,9 +321,10 @@ def _checked(q: Any) -> tuple[int, int, int, str]:
     return seq_len, heads, dim, dtype
 
 
-def _default(dim: int, dtype: str) -> Tiling:
-    """Return a tiling that fits into shared memory."""
-    return Tiling(tiles=1) if dim == 128 and dtype != TYPES[0] else Tiling()
+def _default(heads: int, dim: int, dtype: str) -> Tiling:
+    """Return a tiling that fits into registers and shared memory."""
+    wide = dim == 128 and dtype != TYPES[0]
+    return Tiling(tiles=2 if wide else 4, columns=min(256, 16 * heads))
 
 
 @cache
@@ -333,6 +340,7 @@ def like_upstream(run: Any) -> tuple[Any, ...]:
     if run.build != "mqa_attn_return_logits":
         raise NotImplementedError("the logits alone")
     q, _, _, weights = run.inputs[:4]
-    heads, cut = weights.shape[1], _default(q.shape[1], str(q.dtype))
+    heads = weights.shape[1]
+    cut = _default(heads, q.shape[1], str(q.dtype))
     made = indexer_forward(heads, q.shape[1], str(q.dtype), *cut)
     return (made(arranged(q, heads, cut.columns), *run.inputs[1:]),)

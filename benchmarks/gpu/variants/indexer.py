@@ -24,15 +24,15 @@ THEIR_BLOCKS: tuple[dict[str, Any], ...] = (
     {"block_N": 256, "num_stages": 2, "threads": 512},
 )
 OUR_CUTS = (
-    (4, 2, 128, 64, 3, 64),
-    (4, 4, 128, 64, 2, 64),
-    (3, 4, 128, 64, 3, 64),
-    (2, 2, 128, 64, 3, 128),
-    (2, 4, 256, 64, 2, 64),
-    (4, 2, 128, 128, 3, 64),
-    (4, 1, 128, 64, 3, 64),
+    (2, 4, 256, 64, 2),
+    (2, 4, 256, 64, 3),
+    (2, 4, 256, 128, 2),
+    (2, 8, 256, 64, 2),
+    (2, 2, 256, 64, 3),
+    (4, 2, 128, 64, 3),
+    (3, 4, 128, 64, 3),
 )
-"""groups, tiles, columns, queries, stages and rows."""
+"""groups, tiles, columns, queries and stages."""
 
 
 class Shape(NamedTuple):
@@ -112,7 +112,7 @@ def ours(shape: Shape, tiling: dict[str, Any] | None) -> Callable[..., Any]:
 
 
 def sweep(shape: Shape) -> Iterator[dict[str, Any]]:
-    names = ("groups", "tiles", "columns", "queries", "stages", "rows")
+    names = ("groups", "tiles", "columns", "queries", "stages")
     for cut in OUR_CUTS:
         yield dict(zip(names, cut, strict=True))
 

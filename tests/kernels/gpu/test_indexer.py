@@ -39,11 +39,20 @@ CASES = {
     "none": Case(70, 700, ranges="none"),
     "64 heads": Case(130, 1111, heads=64, dim=128, ranges="some"),
     "large": Case(300, 1500, size=20.0),
-    "two groups": Case(301, 1501, ranges="some", tiling=(("groups", 2), ("columns", 256))),
-    "three groups": Case(301, 1501, ranges="some", tiling=(("groups", 3), ("tiles", 1))),
+    "three groups": Case(
+        301, 1501, ranges="some", tiling=(("groups", 3), ("tiles", 1), ("columns", 128))
+    ),
+    "four groups": Case(
+        301, 1501, ranges="some",
+        tiling=(("groups", 4), ("tiles", 2), ("columns", 128), ("stages", 3)),
+    ),
+    "8 heads": Case(301, 1501, heads=8, ranges="some"),
+    "8 heads, float16": Case(130, 1111, heads=8, dim=128, ranges="some", dtype="float16",
+                             tiling=(("tiles", 2), ("columns", 128))),
+    "128 heads": Case(130, 1111, heads=128, ranges="some"),
     "bfloat16": Case(301, 1501, ranges="some", dtype="bfloat16"),
     "float16": Case(130, 1111, heads=64, dim=128, ranges="some", dtype="float16",
-                    tiling=(("tiles", 1),)),
+                    tiling=(("tiles", 2),)),
 }  # fmt: skip
 
 
@@ -93,7 +102,7 @@ def their_error(given: tuple[Any, ...]) -> float:
 
     module = upstream("deepseek_v32/fp8_lighting_indexer.py")
     q, k, scale, weights, starts, ends = given
-    more = torch.arange(-(-q.shape[0] // 4) * 4, device="cuda").clamp(max=q.shape[0] - 1)
+    more = torch.arange(-(-q.shape[0] // 16) * 16, device="cuda").clamp(max=q.shape[0] - 1)
     q, k = (x.float().to(torch.float8_e4m3fn) for x in (q, k))
     q = q.view(torch.uint8)[more].view(torch.float8_e4m3fn)
     weights, starts, ends = (x[more].contiguous() for x in (weights, starts.clamp(min=0), ends))
