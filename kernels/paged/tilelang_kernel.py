@@ -3,10 +3,9 @@
 Does what tilelang's `examples/blocksparse_attention/example_tilelang_sparse_gqa_decode_paged.py`
 does, for any order of the chosen blocks, all of them masked, and without a choice for all keys of a
 sample. One query per sample; the query heads of a group are the rows of a tile. A warp group finds
-the pages and copies, so that its waiting for the table costs the other one nothing. A sample has as
-many splits as its length is of all: programs end together, whatever the lengths. Blocks are shared
-out over splits after those at the end of a list that name nothing are taken off. A second kernel
-merges the splits.
+the pages and copies, so that its waiting for the table costs the other one nothing. Blocks are
+shared out over splits after those at the end of a list that name nothing are taken off: samples of
+any lengths keep all programs busy. A second kernel merges the splits.
 
 Three layers: `paged_forward` knows sizes and types, `main` inside it is the pair of kernels,
 `attention` checks tensors, chooses a tiling and launches. Runs on a GPU of compute capability 9.0
@@ -27,7 +26,7 @@ LOG2E = 1.4426950408889634
 """exp(x) is exp2(x * LOG2E), and exp2 is what the hardware has."""
 ROWS = 64
 """Query heads of a tile: what one warp group multiplies. Rows beyond the group are not stored."""
-TURN = 16
+TURN = 32
 """Splits that are merged at once: as many registers hold their partial results."""
 BLOCKS = (64, 128)
 THREADS = 256
@@ -38,16 +37,15 @@ class Tiling(NamedTuple):
     """How the work is cut: stages are blocks on the chip, `programs` how many there are to be."""
 
     stages: int = 3
-    programs: int = 264
+    programs: int = 528
 
-    def splits(self, tiles: int, batch: int) -> int:
-        """Return how many splits all samples have together, for one of `tiles` tiles of heads.
+    def splits(self, tiles: int, blocks: int) -> int:
+        """Return into how many splits the blocks of a tile of heads go: a power of two.
 
-        Each number is a kernel of its own, and the number of samples changes from call to call: for
-        many, a power of two, about two splits a sample or more.
+        Each number is a kernel of its own, and the number of samples changes from call to call.
         """
-        wanted = max(1, self.programs // tiles)
-        return wanted if wanted >= 2 * batch else 1 << (2 * batch - 1).bit_length()
+        wanted = max(1, min(self.programs // tiles, blocks))
+        return 1 << (wanted.bit_length() - 1)
 
 
 @tilelang.jit(out_idx=[6], pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
@@ -64,17 +62,14 @@ def paged_forward(
 ) -> Any:
     """Return the kernels: Q, K, V, block_indices, cache_seqlens, block_table -> Output.
 
-    Samples, pages, and the lengths of lists and tables may vary; there are no more samples than
-    `splits`, which they share by their lengths. `block_n` divides `page_size`. Without `listed`,
-    block_indices is not read, and all keys of a sample are.
+    Samples, pages, and the lengths of lists and tables may vary. `block_n` divides `page_size`.
+    Without `listed`, block_indices is not read, and all keys of a sample are.
     """
     accum = "float32"
     batch, pages, chosen, width = T.dynamic("batch, pages, chosen, width")
     group = heads // kv_heads
     tiles = -(-group // ROWS)
     per_page = page_size // block_n
-    # As many parts of `most` blocks can be needed: see there.
-    room = splits + (batch - 1) // 2
     turn = min(splits, TURN)
     columns = T.Fragment([turn, dim], lambda s, i: (i, s))
     # Two programs to a multiprocessor, where they fit: one computes while the other waits.
@@ -82,22 +77,13 @@ def paged_forward(
     # concept: softmax-scale
     scale = dim**-0.5 * LOG2E
 
-    def expected(length, chosen):
-        """Return how many blocks a sample is expected to have, one at least."""
-        blocks = T.max(1, T.ceildiv(length, block_n))
-        return T.min(blocks, chosen) if listed else blocks
-
-    def parts(blocks, most):
-        """Return into how many parts of at most `most` blocks they go."""
-        return T.truncdiv(blocks + most - 1, most)
-
     @T.macro
-    def softmax(there, acc_s, m, m_prev, yard, rescale, row_sum, l):
+    def softmax(first, length, acc_s, m, m_prev, yard, rescale, row_sum, l):
         """Turn scores into probabilities; bring maximum and denominator along."""
         # concept: boundary-mask, mask-value
-        if there < block_n:
+        if first + block_n > length:
             for i, j in T.Parallel(ROWS, block_n):
-                acc_s[i, j] = T.if_then_else(j < there, acc_s[i, j], -T.infinity(accum))
+                acc_s[i, j] = T.if_then_else(first + j < length, acc_s[i, j], -T.infinity(accum))
         # concept: row-max
         T.copy(m, m_prev)
         T.reduce_max(acc_s, m, dim=1, clear=False)
@@ -131,17 +117,19 @@ def paged_forward(
         # end
         Output: T.Tensor([batch, heads, dim], dtype),
     ):
-        partial_lse = T.alloc_global([heads, room], accum)
-        partial_out = T.alloc_global([heads, room, dim], accum)
+        partial_lse = T.alloc_global([batch, heads, splits], accum)
+        partial_out = T.alloc_global([batch, heads, splits, dim], accum)
 
         # concept: kernel-grid
-        with T.Kernel(kv_heads * tiles, room, threads=THREADS) as (tile, place):
+        with T.Kernel(splits, kv_heads * tiles, batch, threads=THREADS) as (split, tile, sample):
             q = T.alloc_fragment([ROWS, dim], dtype)
             K_shared = T.alloc_shared([stages, block_n, dim], dtype)
             V_shared = T.alloc_shared([stages, block_n, dim], dtype)
-            keys = T.alloc_shared([stages], "int32")
+            firsts = T.alloc_shared([stages], "int32")
             places = T.alloc_fragment([THREADS], "int32")
             used = T.alloc_fragment([1], "int32")
+            entry = T.alloc_fragment([THREADS], "int32")
+            entries = T.alloc_shared([THREADS], "int32")
             acc_s = T.alloc_fragment([ROWS, block_n], accum)
             p = T.alloc_fragment([ROWS, block_n], dtype)
             acc_o = T.alloc_fragment([ROWS, dim], accum)
@@ -160,23 +148,10 @@ def paged_forward(
 
             head = kv_head * group + tile % tiles * ROWS
             rows = T.min(ROWS, group - tile % tiles * ROWS)
-
-            # A sample has as many splits as it needs for `most` blocks in each: about `splits` of
-            # them in all, since the last one of a sample is half full, as long as nothing is known.
-            all_blocks = T.alloc_var("int32", init=0)
-            for b in T.serial(batch):
-                all_blocks += expected(cache_seqlens[b], chosen)
-            most = T.alloc_var("int32")
-            most = parts(all_blocks, splits - batch // 2)
-            sample = T.alloc_var("int32", init=0)
-            begin = T.alloc_var("int32", init=0)
-            end = T.alloc_var("int32", init=0)
-            for b in T.serial(batch):
-                if end <= place:
-                    sample = b
-                    begin = end
-                    end += parts(expected(cache_seqlens[b], chosen), most)
             length = cache_seqlens[sample]
+            # The table's first entries are asked for beside the length and the list, not after.
+            for i in T.Parallel(THREADS):
+                entry[i] = T.if_then_else(i < width, block_table[sample, T.min(i, width - 1)], 0)
             if listed:
                 T.fill(places, 0)
                 for r in T.serial(T.ceildiv(chosen, THREADS)):
@@ -187,24 +162,22 @@ def paged_forward(
                 T.reduce_max(places, used, dim=0)
             else:
                 T.fill(used, T.ceildiv(length, block_n))
-            T.sync_threads()  # what the reduction kept in shared memory is read before copies come
+            T.copy(entry, entries)
+            T.sync_threads()  # all of them are for the warp group that copies
             # concept: split-range
-            split = place - begin
-            share = T.truncdiv(used[0], end - begin)
-            more = used[0] - share * (end - begin)
-            start = T.alloc_var("int32")
+            share = used[0] // splits
+            more = used[0] % splits
             start = share * split + T.min(split, more)
 
             # concept: loop-range
-            blocks = T.alloc_var("int32")
-            blocks = T.if_then_else(place < end, share + T.if_then_else(split < more, 1, 0), 0)
+            blocks = share + T.if_then_else(split < more, 1, 0)
 
             tx = T.get_thread_binding()
             if two:
                 T.annotate_min_blocks_per_sm(2)
             if tx >= 128:  # the warp group that copies
                 if two:
-                    T.set_max_nreg(40, 0)
+                    T.set_max_nreg(24, 0)
                 for t in T.serial(blocks):
                     stage = t % stages
                     # concept: block-index
@@ -212,14 +185,16 @@ def paged_forward(
                     # Outside of the cache a copy finds zeros, and no memory is read.
                     # concept: block-table
                     seen = (block >= 0) & (block * block_n < length)
+                    nth = T.if_then_else(seen, block // per_page, 0)
+                    known = entries[T.min(nth, THREADS - 1)]
                     page = T.if_then_else(
-                        seen, block_table[sample, T.if_then_else(seen, block // per_page, 0)], pages
+                        seen, T.if_then_else(nth < THREADS, known, block_table[sample, nth]), pages
                     )
                     inside = T.if_then_else(seen, block % per_page * block_n, 0)
                     # end
                     T.mbarrier_wait_parity(free[stage], ((t // stages) & 1) ^ 1)
                     if tx == 128:
-                        keys[stage] = T.if_then_else(seen, length - block * block_n, 0)
+                        firsts[stage] = T.if_then_else(seen, block * block_n, length)
                     # concept: paged-load, gather
                     T.tma_copy(
                         K[page, inside : inside + block_n, kv_head, :],
@@ -235,7 +210,7 @@ def paged_forward(
                     T.mbarrier_arrive(v_ready[stage])
             else:  # the one that computes
                 if two:
-                    T.set_max_nreg(216, 1)
+                    T.set_max_nreg(232, 1)
                 # concept: state-init
                 T.fill(acc_o, 0)
                 T.fill(l, 0)
@@ -257,7 +232,17 @@ def paged_forward(
                     )
                     T.wait_wgmma(0)
                     # end
-                    softmax(keys[stage], acc_s, m, m_prev, yard, rescale, row_sum, l)
+                    softmax(
+                        firsts[stage],
+                        length,
+                        acc_s,
+                        m,
+                        m_prev,
+                        yard,
+                        rescale,
+                        row_sum,
+                        l,
+                    )
                     # concept: acc-rescale
                     for i, j in T.Parallel(ROWS, dim):
                         acc_o[i, j] *= rescale[i]
@@ -277,13 +262,13 @@ def paged_forward(
                 # concept: partial-lse
                 for i in T.Parallel(ROWS):
                     if i < rows:
-                        partial_lse[head + i, place] = T.if_then_else(
+                        partial_lse[sample, head + i, split] = T.if_then_else(
                             l[i] > 0, T.log2(l[i]) + m[i] * scale, -T.infinity(accum)
                         )
                 # concept: partial-output
                 for i, j in T.Parallel(ROWS, dim):
                     if i < rows:
-                        partial_out[head + i, place, j] = acc_o[i, j]
+                        partial_out[sample, head + i, split, j] = acc_o[i, j]
 
         # concept: combine
         with T.Kernel(heads, batch, threads=dim) as (q_head, one):
@@ -292,7 +277,7 @@ def paged_forward(
             part = T.alloc_fragment([turn, dim], accum)
             lse = T.alloc_fragment([turn, dim], accum)
             top = T.alloc_fragment([dim], accum)
-            top_before = T.alloc_fragment([dim], accum)
+            before = T.alloc_fragment([dim], accum)
             yard = T.alloc_fragment([dim], accum)
             total = T.alloc_fragment([dim], accum)
             out = T.alloc_fragment([dim], accum)
@@ -300,29 +285,18 @@ def paged_forward(
             T.fill(out, 0)
             T.fill(total, 0)
             T.fill(top, -T.infinity(accum))
-            # Where the splits of this sample begin and end: the same sums as above.
-            all_blocks = T.alloc_var("int32", init=0)
-            for b in T.serial(batch):
-                all_blocks += expected(cache_seqlens[b], chosen)
-            most = T.alloc_var("int32")
-            most = parts(all_blocks, splits - batch // 2)
-            begin = T.alloc_var("int32", init=0)
-            end = T.alloc_var("int32", init=0)
-            for b in T.serial(one + 1):
-                begin = end
-                end += parts(expected(cache_seqlens[b], chosen), most)
             T.pdl_sync()  # until all splits are there
-            for r in T.serial(T.ceildiv(end - begin, turn)):
+            for r in T.serial(-(-splits // turn)):
                 for s, i in T.Parallel(turn, dim):
-                    part[s, i] = partial_out[q_head, T.min(begin + r * turn + s, end - 1), i]
+                    part[s, i] = partial_out[one, q_head, T.min(r * turn + s, splits - 1), i]
                 for s, i in T.Parallel(turn, dim):
                     lse[s, i] = T.if_then_else(
-                        begin + r * turn + s < end,
-                        partial_lse[q_head, T.min(begin + r * turn + s, end - 1)],
+                        r * turn + s < splits,
+                        partial_lse[one, q_head, T.min(r * turn + s, splits - 1)],
                         -T.infinity(accum),
                     )
                 # concept: combine-max
-                T.copy(top, top_before)
+                T.copy(top, before)
                 T.reduce_max(lse, top, dim=0, clear=False)
                 # concept: check-inf
                 for i in T.Parallel(dim):
@@ -332,8 +306,8 @@ def paged_forward(
                     lse[s, i] = T.exp2(lse[s, i] - yard[i])
                 # concept: combine-logsumexp
                 for i in T.Parallel(dim):
-                    out[i] *= T.exp2(top_before[i] - yard[i])
-                    total[i] *= T.exp2(top_before[i] - yard[i])
+                    out[i] *= T.exp2(before[i] - yard[i])
+                    total[i] *= T.exp2(before[i] - yard[i])
                 T.reduce_sum(lse, total, dim=0, clear=False)
                 # concept: combine-accumulate
                 for s, i in T.Parallel(turn, dim):
@@ -377,9 +351,11 @@ def attention(
         device = launch.device_name(q.device.index)
         tiling = launch.tuned("paged", device, Tiling(), dim=sizes.dim, block_n=block_n)
     listed = block_indices is not None
-    tiles = sizes.kv_heads * -(-sizes.heads // sizes.kv_heads // ROWS)
-    splits = tiling.splits(tiles, sizes.batch)
-    kernel = _compiled(sizes._replace(batch=0), block_n, listed, tiling.stages, splits)
+    blocks = block_indices.shape[2] if listed else block_table.shape[1] * (page_size // block_n)
+    tiles = sizes.batch * sizes.kv_heads * -(-sizes.heads // sizes.kv_heads // ROWS)
+    kernel = _compiled(
+        sizes._replace(batch=0), block_n, listed, tiling.stages, tiling.splits(tiles, blocks)
+    )
     if not listed:
         block_indices = _no_list(sizes.batch, sizes.kv_heads, q.device)
     return kernel(q, k_pages, v_pages, block_indices, cache_seqlens, block_table)
@@ -445,8 +421,8 @@ def _no_list(batch: int, kv_heads: int, device: Any) -> Any:
 def like_upstream(run: Any) -> tuple[Any, ...]:
     """Return what upstream's kernel returns, computed by this one: see `srcmap verify`."""
     q, k, v, indices, lengths, table, lse = run.inputs[:7]
-    batch, heads, dim = q.shape
+    _, heads, dim = q.shape
     _, page, kv_heads, _ = k.shape
-    splits, block_n, kind = batch * lse.shape[2], run.args[5], str(q.dtype)
+    splits, block_n, kind = lse.shape[2], run.args[5], str(q.dtype)
     made = paged_forward(heads, kv_heads, dim, page, block_n, True, kind, splits=splits)
     return (made(q, k, v, indices, lengths, table),)

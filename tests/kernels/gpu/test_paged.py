@@ -51,9 +51,8 @@ def test_paged(name: str) -> None:
     case = CASES[name]
     given = on_gpu(name, case)
     wanted = exact(case, given)
-    tiles = case.kv_heads * -(-case.heads // case.kv_heads // 64)
-    splits = case.splits * len(case.lengths)
-    tiling = Tiling(stages=case.stages, programs=tiles * splits)
+    tiles = len(case.lengths) * case.kv_heads * -(-case.heads // case.kv_heads // 64)
+    tiling = Tiling(stages=case.stages, programs=tiles * case.splits)
     q, k, v, indices, lengths, table = given
     options: dict[str, Any] = {"block_n": case.block_n, "tiling": tiling}
     options["block_indices"] = indices if case.chosen else None

@@ -36,7 +36,6 @@ CASES = {
     "chosen, blocks of 128": Case((700, 900), chosen=4, page_size=256, block_n=128, dim=128),
     "long lists": Case((2000,), chosen=300, splits=4, heads=2, kv_heads=1),
     "long tables": Case((16600, 70), page_size=64, heads=2, kv_heads=1, splits=4),
-    "many samples": Case(tuple(61 * b % 260 for b in range(20)), heads=2, kv_heads=1, splits=3),
     "large scores": Case((400, 333), size=12.0),
     "large scores, chosen": Case((700,), chosen=8, size=40.0),
     "bfloat16": Case((300, 77), dtype="bfloat16", chosen=5, dim=128),

@@ -27,8 +27,7 @@ def typed(seed: int, case: Case) -> tuple[Any, ...]:
 
 def arguments(case: Case) -> dict[str, Any]:
     names = ("heads", "kv_heads", "dim", "page_size", "block_n", "dtype", "stages", "splits")
-    given = {n: getattr(case, n) for n in names} | {"listed": case.chosen > 0}
-    return given | {"splits": case.splits * len(case.lengths)}
+    return {**{n: getattr(case, n) for n in names}, "listed": case.chosen > 0}
 
 
 @cache
@@ -113,12 +112,10 @@ def test_a_wrong_argument_is_named(name: str) -> None:
         attention(**{**tensors(), wrong: instead})
 
 
-def test_splits_are_for_all_samples() -> None:
+def test_splits_are_powers_of_two() -> None:
     pytest.importorskip("tilelang")
     from kernels.paged.tilelang_kernel import Tiling
 
-    assert Tiling(programs=264).splits(8, 1) == 33
-    assert Tiling(programs=264).splits(8, 16) == 33
-    assert Tiling(programs=264).splits(8, 17) == 64
-    assert Tiling(programs=264).splits(1000, 1) == 2
-    assert Tiling(programs=264).splits(8, 1000) == 2048
+    assert Tiling(programs=528).splits(64, 128) == 8
+    assert Tiling(programs=528).splits(64, 3) == 2
+    assert Tiling(programs=528).splits(1000, 128) == 1
