@@ -142,8 +142,9 @@ def _line(found: Found | Failed) -> str:
 
 
 def sound() -> bool:
-    """Return whether this process can go on: CUDA still works, or was never asked."""
-    return "torch" not in sys.modules or work.sound()
+    """Return whether this process can go on: CUDA still works, or never began here."""
+    torch = sys.modules.get("torch")
+    return torch is None or not torch.cuda.is_initialized() or work.sound()
 
 
 def run(part: Part, seconds: float, logs: Path) -> Found:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,6 +86,19 @@ def test_cuda_that_is_spoilt_ends_a_part(tmp_path: Path, monkeypatch: pytest.Mon
     rest = tests.behind(Part(str(file)), found)
     assert rest == Part(str(file), after="test_x.py::test_b")
     assert tests.run(rest, 30, tmp_path) == Found(1, {}, 0, "")
+
+
+def test_without_a_gpu_a_test_that_fails_spoils_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA cannot be spoilt where it never began: asking it would fail, and say that it is."""
+
+    def torch(begun: bool) -> object:
+        return SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: begun))
+
+    monkeypatch.setattr("benchmarks.gpu.work.sound", lambda: False)
+    monkeypatch.setitem(sys.modules, "torch", torch(begun=False))
+    assert tests.sound()
+    monkeypatch.setitem(sys.modules, "torch", torch(begun=True))
+    assert not tests.sound()
 
 
 @pytest.mark.parametrize(
