@@ -163,10 +163,16 @@ def run(part: Part, seconds: float, logs: Path) -> Found:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(out),
     ):
-        code = pytest.main([*OPTIONS, part.file], [watch])
+        code = pytest.main([*OPTIONS, f"--rootdir={_root(part.file)}", part.file], [watch])
     if code not in watch.expected():
         watch.failed[part.file] = f"pytest ended with {code!r}: {log.name} says why"
     return Found(watch.passed, watch.failed, watch.skipped, watch.spoilt_by)
+
+
+def _root(file: str) -> Path:
+    """Return what the ids of a file's tests are relative to, whatever folder this runs in."""
+    path = Path(file).resolve()
+    return ROOT if path.is_relative_to(ROOT) else path.parent
 
 
 class Watch:
