@@ -41,7 +41,7 @@ def digests(variant: str) -> dict[str, dict[str, str]]:
     theirs = {f"{VERSION} examples/{path}": PIN / path for path in found.theirs}
     return {
         "ours": {n: hashlib.sha256(f.read_bytes()).hexdigest() for n, f in _there(ours)},
-        "upstream": {n: _blob(f.read_bytes()) for n, f in _there(theirs)},
+        "upstream": {n: blob(f) for n, f in _there(theirs)},
     }
 
 
@@ -102,7 +102,9 @@ def _there(files: dict[str, Path]) -> list[tuple[str, Path]]:
     return [(name, file) for name, file in files.items() if file.is_file()]
 
 
-def _blob(data: bytes) -> str:
+def blob(file: Path) -> str:
+    """Return the id that git gives to a file of upstream's."""
+    data = file.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 

@@ -175,6 +175,13 @@ def _root(file: str) -> Path:
     return ROOT if path.is_relative_to(ROOT) else path.parent
 
 
+def reason(report: pytest.TestReport) -> str:
+    """Return why a test failed, in a line: the first of those that pytest marks, if it does."""
+    lines = report.longreprtext.splitlines()
+    marked = [line[1:] for line in lines if line.startswith("E ")]
+    return (marked or lines or [""])[0].strip()[:300]
+
+
 class Watch:
     """Tells the crew which test runs, leaves out what ran before, and stops when CUDA is spoilt."""
 
@@ -222,9 +229,7 @@ class Watch:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            lines = report.longreprtext.splitlines()
-            marked = [line[1:] for line in lines if line.startswith("E ")]
-            self.failed[report.nodeid] = (marked or lines or [""])[0].strip()[:300]
+            self.failed[report.nodeid] = reason(report)
         elif report.skipped:
             self.skipped += 1
         elif report.when == "call":

@@ -65,11 +65,11 @@ def sources(name: str) -> Sources:
     modules, left = {name}, [name]
     while left:
         tree = ast.parse((HERE / f"{left.pop()}.py").read_text(encoding="utf-8"))
-        imported = {module for node in ast.walk(tree) for module in _imported(node)}
-        ours |= {m for m in imported if m.startswith("kernels.") and m != "kernels.launch"}
+        named = {module for node in ast.walk(tree) for module in imported(node)}
+        ours |= {m for m in named if m.startswith("kernels.") and m != "kernels.launch"}
         strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         theirs |= {text for text in strings if isinstance(text, str) and text.endswith(".py")}
-        shared = {m.removeprefix(f"{__name__}.") for m in imported if m.startswith(f"{__name__}._")}
+        shared = {m.removeprefix(f"{__name__}.") for m in named if m.startswith(f"{__name__}._")}
         new = {one for one in shared - modules if (HERE / f"{one}.py").is_file()}
         modules |= new
         left += new
@@ -79,7 +79,7 @@ def sources(name: str) -> Sources:
     )
 
 
-def _imported(node: ast.AST) -> list[str]:
+def imported(node: ast.AST) -> list[str]:
     """Return the modules that `from a.b import c` may mean."""
     if not isinstance(node, ast.ImportFrom) or not node.module:
         return []

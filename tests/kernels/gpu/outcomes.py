@@ -21,6 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.gpu import results
+from benchmarks.gpu.tests import reason
+from benchmarks.gpu.upstream import VERSION
+from benchmarks.gpu.variants import imported
 from tests.kernels.gpu import world
 
 if TYPE_CHECKING:
@@ -111,7 +115,7 @@ class Outcomes:
         if ratios := told.get(ERRORS):
             kept["errors"][name] = float(f"{max(ratios):.3g}")
         if report.outcome == "failed":
-            kept["why"][name] = _why(report)[:300]
+            kept["why"][name] = reason(report)
         elif report.skipped and isinstance(report.longrepr, tuple):
             kept["why"][name] = str(report.longrepr[2])[:300]
         self.write(folder)
@@ -131,8 +135,7 @@ class Outcomes:
             (self.out / self._file_name(folder)).write_text(text, "utf-8")
 
     def _file_name(self, folder: str) -> str:
-        slug = self.about["device"].removeprefix("NVIDIA ").lower().replace(" ", "-")
-        return f"{folder}-{slug}-tests.json"
+        return results.name(folder, self.about["device"], "-tests")
 
     def document(self, folder: str) -> dict[str, Any]:
         """Return what is kept of a folder."""
@@ -141,7 +144,9 @@ class Outcomes:
             files[name] = _joined(files.get(name), kept)
             for other in sorted(self.others.get((folder, name), ())):
                 files[name]["tests"].setdefault(other, "unfinished")
-        upstream |= {_named(path): _blob(path) for path in self.upstream.get(folder, ())}
+        upstream |= {
+            _named(path): results.blob(world.PIN / path) for path in self.upstream.get(folder, ())
+        }
         outcomes = [one for kept in files.values() for one in kept["tests"].values()]
         counts = {one: outcomes.count(one) for one in ("passed", "failed", "skipped", "unfinished")}
         counts["unfinished"] += sum(kept["partial"] for kept in files.values())
@@ -237,9 +242,7 @@ def _imported(path: Path) -> frozenset[Path]:
 
 def _files(node: ast.AST) -> Iterator[Path]:
     """Yield the files of `from a.b import c` that are in the repository and no kernels of ours."""
-    if not isinstance(node, ast.ImportFrom) or not node.module:
-        return
-    for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
+    for name in imported(node):
         path = (world.ROOT / name.replace(".", "/")).with_suffix(".py")
         if name.startswith(PACKAGES) and path.is_file() and not path.match("tilelang_*.py"):
             yield path
@@ -261,12 +264,6 @@ def place_of(nodeid: str) -> tuple[str, str] | None:
     return (folder, file) if folder and (HERE / file).is_file() else None
 
 
-def _why(report: pytest.TestReport) -> str:
-    lines = report.longreprtext.splitlines()
-    marked = [line[1:] for line in lines if line.startswith("E ")]
-    return (marked or lines or [""])[0].strip()
-
-
 def _ours(folder: str) -> dict[str, str]:
     return {
         f"kernels/{folder}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
@@ -275,13 +272,7 @@ def _ours(folder: str) -> dict[str, str]:
 
 
 def _named(path: str) -> str:
-    return f"tilelang v0.1.14 examples/{path}"
-
-
-def _blob(path: str) -> str:
-    """Return the id that git gives to a file of upstream's."""
-    data = (world.PIN / path).read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return f"{VERSION} examples/{path}"
 
 
 def about() -> dict[str, Any]:
