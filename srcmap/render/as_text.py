@@ -206,10 +206,14 @@ def location(place: Place) -> tuple[str, str]:
 def _reimplementation(row: Row, console: Console) -> list[str]:
     if not row.ours:
         return []
-    label = said("page.ours", console.lang)
+    head = f"    {said('page.ours', console.lang)}{colon(console)} "
+    first, *others = map(str, row.ours)
     tested = f"  {row.tested}" if row.tested else ""
-    places = ", ".join(map(str, row.ours))
-    return [f"    {label}{colon(console)} {places}{tested}"]
+    line = head + ", ".join([first, *others]) + tested
+    if console.width is None or cells(line) <= console.width:
+        return [line]
+    room = " " * cells(head)
+    return [head + first + tested, *(room + place for place in others)]
 
 
 def _excerpt(excerpt: Excerpt, console: Console) -> list[str]:

@@ -23,6 +23,7 @@ from srcmap.counterparts import (
     worth_showing,
 )
 from srcmap.model import Lines
+from srcmap.render.layout import cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,6 +198,23 @@ def test_the_page_of_a_variant_shows_ours(
     monkeypatch.chdir(ROOT)
     assert run(["variant", "sink", "--format", format_, "--lang", lang]) == 0
     assert shown in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_on_a_narrow_page_our_places_stand_below_each_other(
+    lang: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    ask = ["variant", "sink-gqa-varlen", "--repo", "tilelang", "--lang", lang]
+    assert run([*ask, "--width", "80"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (first, *_) = [n for n, line in enumerate(lines) if "kernels/sink_gqa_varlen/blocked" in line]
+    head, place = lines[first].split("kernels/", 1)
+    assert place.startswith("sink_gqa_varlen/blocked.py:")
+    assert "," not in place
+    below = " " * cells(head) + "kernels/sink_gqa_varlen/tilelang_kernel.py:"
+    assert lines[first + 1].startswith(below)
+    assert all(cells(line) <= 80 for line in lines[first : first + 2])
 
 
 def test_a_page_has_room_for_the_plain_form_and_the_kernel() -> None:
