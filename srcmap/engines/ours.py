@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LEFT_OUT = "it may read what upstream's loops leave out, and that is infinite here"
 _WRONG = {
     *("uninitialised-read", "output-unwritten", "race", "barrier-over-arrived"),
-    *("unwaited-read", "unwaited-write", "unordered"),
+    *("unwaited-read", "unwaited-write", "unordered", "early-wait"),
 }
 """Findings that are defects of a kernel of ours."""
 

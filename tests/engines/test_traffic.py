@@ -133,6 +133,42 @@ def test_roles_need_a_barrier_between_a_write_and_a_read(folder: Path) -> None:
     assert told == [("unordered", line_of(source, "T.copy(tile, half)"), "tile")]
 
 
+RING = """
+with T.Kernel(1, threads=384) as bx:
+    tile = T.alloc_shared([%(stages)d, 8, 64], 'float16')
+    ready = T.alloc_barrier([128] * %(stages)d)
+    free = T.alloc_barrier([128] * %(stages)d)
+    tx = T.get_thread_binding()
+    if tx >= 256:
+        for s in T.serial(8):
+            T.mbarrier_wait_parity(free[s %% %(stages)d], ((s // %(stages)d) & 1) ^ 1)
+            T.tma_copy(A[s * 8 : s * 8 + 8, :], tile[s %% %(stages)d, :, :],
+                       barrier=ready[s %% %(stages)d])
+            T.mbarrier_arrive(ready[s %% %(stages)d])
+    elif tx >= 128:
+        for r in T.serial(4):
+            s = 2 * r
+            T.mbarrier_wait_parity(ready[s %% %(stages)d], (s // %(stages)d) & 1)
+            T.copy(tile[s %% %(stages)d, :, :], B[s * 8 : s * 8 + 8, :])
+            T.mbarrier_arrive(free[s %% %(stages)d])
+    else:
+        for r in T.serial(4):
+            s = 1 + 2 * r
+            T.mbarrier_wait_parity(ready[s %% %(stages)d], (s // %(stages)d) & 1)
+            T.copy(tile[s %% %(stages)d, :, :], B[s * 8 : s * 8 + 8, :])
+            T.mbarrier_arrive(free[s %% %(stages)d])
+"""
+
+
+@pytest.mark.parametrize(("stages", "early"), [(2, False), (3, True), (4, False)])
+def test_a_parity_tells_a_phase_from_the_next_alone(folder: Path, stages: int, early: bool) -> None:
+    """Who skips a phase of a barrier can take the one before the last for the one it waits for."""
+    told, source = seen(folder, RING % {"stages": stages}, EYE)
+    waits = {line_of(source, start) + 1 for start in ("s = 2 * r", "s = 1 + 2 * r")}
+    assert {line for _, line, _ in told} == (waits if early else set())
+    assert {kind for kind, _, _ in told} <= {"early-wait"}
+
+
 def test_what_all_threads_do_is_ordered_by_the_compiler(folder: Path) -> None:
     body = """
 with T.Kernel(1, threads=256) as bx:

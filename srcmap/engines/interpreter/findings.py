@@ -29,6 +29,7 @@ KINDS = (
         "unwaited-read",
         "unwaited-write",
         "unordered",
+        "early-wait",
     ),
 )
 

@@ -15,6 +15,10 @@ from srcmap.engines.interpreter.traffic import Flight, pipe, waited
 _FILE = "tilelang/language/builtin.py"
 
 
+class Phases:
+    """Stands in clocks for the phases of a barrier: how many are known to have ended."""
+
+
 class Barrier:
     """An mbarrier: a phase ends when as many arrivals came as it was made for."""
 
@@ -27,6 +31,7 @@ class Barrier:
         """What those that arrived in this phase know to be over."""
         self.over: Clock = {}
         """What is over for who waited: that of all phases that have ended."""
+        self.phases = Phases()
 
     def arrive(self, count: int, more: Clock | None = None) -> None:
         """Count arrivals; with `more`, once what that names is over."""
@@ -39,6 +44,7 @@ class Barrier:
             self.phase += 1
             self.pending = self.count
             join(self.over, self.gathered)
+            self.over[self.phases] = self.phase
 
     def copying(self, what: str) -> Flight:
         """Start a copy whose bytes end the phase that runs now."""
@@ -49,6 +55,14 @@ class Barrier:
     def passed(self, parity: int) -> bool:
         """Whether the phase of this parity is over (`mbarrier.try_wait.parity`)."""
         return self.phase % 2 != parity % 2
+
+    def early(self, clock: Clock) -> bool:
+        """Whether a wait that passes now could have passed two phases ago.
+
+        A parity does not tell a phase from the one before the last. Who knows this clock is safe
+        when it has to come after the end of the last phase but one; usually it waited for that.
+        """
+        return self.phase - clock.get(self.phases, 0) > 1
 
 
 class Barriers:
@@ -80,6 +94,10 @@ class Barriers:
     def passed(self, parity: int) -> bool:
         """Ask the first."""
         return self[0].passed(parity)
+
+    def early(self, clock: Clock) -> bool:
+        """Ask the first."""
+        return self[0].early(clock)
 
 
 @operation(
@@ -129,9 +147,15 @@ def barrier_wait(mbarrier: Any, parity: Any = 0, *_args: Any, **_options: Any) -
     name = getattr(mbarrier, "name", "barrier")
     here.run.wait_until(lambda: mbarrier.passed(wanted), f"{name}, parity {wanted}")
     clock = here.run.role.clock
+    if mbarrier.early(clock):
+        here.run.note("early-wait", name)
     if options.waits is not None:
         line = str(here.run.findings.here()[1])
-        orders = any(clock.get(actor, 0) < time for actor, time in mbarrier.over.items())
+        orders = any(
+            clock.get(actor, 0) < time
+            for actor, time in mbarrier.over.items()
+            if not isinstance(actor, Phases)
+        )
         options.waits[line] = options.waits.get(line, False) or orders
     join(clock, mbarrier.over)
 
