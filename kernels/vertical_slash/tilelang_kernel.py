@@ -31,7 +31,12 @@ class Tiling(NamedTuple):
     """How the kernel is cut: numbers that change its speed and nothing it computes."""
 
     stages: int = 4
-    """Tiles of keys, and of values, that are on the chip at once."""
+    """Tiles of keys, and of values, that are on the chip at once: a multiple of the sharers.
+
+    So each stage belongs to one of them, which sees all of its phases. One that sees every third
+    could find a tile that came out of order, while the stage's last but one has not come yet; and a
+    parity does not tell these two phases apart.
+    """
     sharers: int = 2
     """Warp groups that share the tiles of a block of queries."""
     residents: int = 1
@@ -414,9 +419,10 @@ def attention(
         default = _default(sizes)
         key = {"dim": sizes.dim, "few": _few(sizes)}
         tiling = launch.tuned("vertical_slash", device, default, **key)
-    if tiling.stages < tiling.sharers:  # a stage is free again once its tile has a successor
+    if tiling.stages % tiling.sharers:
         raise ValueError(
-            f"tiling has {tiling.stages} stages for {tiling.sharers} sharers: as many are needed"
+            f"tiling has {tiling.stages} stages for {tiling.sharers} sharers: "
+            "a multiple is needed, so that a stage is always the same warp group's"
         )
     kernel = _compiled(sizes, block_offset.shape[3], column_index.shape[3], tiling)
     return kernel(q, k, v, block_count, block_offset, column_count, column_index)

@@ -21,7 +21,7 @@ NEAREST = 30
 OUR_CUTS = {
     (64, False): ((3, 1, 3, 1), (3, 1, 3, 4), (6, 1, 2, 1), (6, 3, 1, 1)),
     (64, True): ((6, 3, 1, 1), (8, 2, 1, 1), (3, 1, 3, 1), (6, 1, 2, 1)),
-    (128, False): ((2, 1, 2, 1), (2, 1, 2, 4), (4, 2, 1, 1), (4, 3, 1, 1)),
+    (128, False): ((2, 1, 2, 1), (2, 1, 2, 4), (4, 2, 1, 1), (3, 3, 1, 1)),
 }
 """stages, sharers, residents and head_group for a head size and few programs or many: what fits."""
 

@@ -47,7 +47,7 @@ CASES = {
     "bfloat16": Case(300, 5, 100, dtype="bfloat16"),
     "bfloat16, alone": Case(200, 5, 100, dtype="bfloat16", size=12.0, tiling=ALONE),
     "alone": Case(400, 6, 70, tiling=ALONE),
-    "three share": Case(500, 8, 150, tiling=(("sharers", 3),)),
+    "three share": Case(500, 8, 150, tiling=(("sharers", 3), ("stages", 6))),
     "two stages": Case(400, 7, 150, counts="full", tiling=(("stages", 2), ("residents", 2))),
     "heads side by side": Case(200, heads=4, tiling=(("head_group", 2),)),
 }
@@ -165,10 +165,20 @@ def test_a_wrong_tensor_is_named(name: str) -> None:
         attention(*given)
 
 
-def test_more_sharers_than_stages_are_refused() -> None:
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_stage_of_two_sharers_is_refused(stages: int) -> None:
+    """With 4 stages of 3 sharers the kernel hung on an H200, about once in twenty calls."""
     pytest.importorskip("tilelang")
     from kernels.vertical_slash import tilelang_kernel
 
     attention: Any = tilelang_kernel.attention
-    with pytest.raises(ValueError, match="2 stages for 3 sharers: as many are needed"):
-        attention(*GOOD, tiling=tilelang_kernel.Tiling(stages=2, sharers=3))
+    with pytest.raises(ValueError, match=f"{stages} stages for 3 sharers: a multiple is needed"):
+        attention(*GOOD, tiling=tilelang_kernel.Tiling(stages=stages, sharers=3))
+
+
+@pytest.mark.parametrize("stages", [4, 5])
+def test_the_interpreter_sees_a_stage_of_two_sharers(stages: int) -> None:
+    case = Case(500, 8, 150, tiling=(("sharers", 3), ("stages", stages)))
+    run = Run(arguments(case), made(0, case))
+    with pytest.raises(AssertionError, match=r"early-wait.*k_ready\[0\]"):
+        outputs("kernels/vertical_slash/tilelang_kernel.py", "vertical_slash_forward", [run])
