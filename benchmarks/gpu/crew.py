@@ -25,6 +25,8 @@ START = 60.0
 
 ENDLESS = "it did not end"
 """Why a job failed that took longer than it may: most likely its kernel hangs."""
+LATE = "the time was up"
+"""Why a job failed that had not begun, or not ended, when the whole run had to."""
 DIED = "its process died"
 """Why a job failed whose process ended, with the exit code behind it."""
 
@@ -102,7 +104,7 @@ class Crew:
                     worker.begin(waiting.pop(), seconds)
                     busy[worker.pipe] = worker
                 if not busy:  # it is too late for those that are left
-                    yield from ((job, Failed("the time was up")) for job in reversed(waiting))
+                    yield from ((job, Failed(LATE)) for job in reversed(waiting))
                     return
                 yield from self._ended(busy, until)
         finally:
@@ -128,7 +130,7 @@ class Crew:
             if now >= min(until, worker.until):
                 del busy[pipe]
                 worker.end()
-                late = "the time was up" if now >= until else ENDLESS
+                late = LATE if now >= until else ENDLESS
                 yield worker.job, Failed(f"{late}: {worker.doing}" if worker.doing else late)
 
 

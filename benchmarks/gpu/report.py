@@ -37,7 +37,7 @@ def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
     """Return the results of all variants, without sweeps and tests, in the order of names."""
     found = []
     for file in sorted(folder.glob("*.json")):
-        if file.stem.endswith(("-sweep", "-tests", "-profile", "-sanitize")):
+        if file.stem.endswith(("-sweep", "-tests", "-profile", "-sanitize", "-soak")):
             continue
         result = json.loads(file.read_text(encoding="utf-8"))
         if result["format"] > FORMAT:
@@ -52,12 +52,15 @@ def load_tests(folder: Path = RESULTS) -> list[dict[str, Any]]:
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
-def load_checks(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
-    """Return what compute-sanitizer said, a row for a variant and a check, by device."""
-    files = sorted(folder.glob("*-sanitize.json"))
+def load_checks(folder: Path = RESULTS, kind: str = "sanitize") -> dict[str, list[dict[str, Any]]]:
+    """Return by device what compute-sanitizer said, a row for a variant and a check.
+
+    Or, for the `kind` "soak", what many calls came out with, a row for a variant and a shape.
+    """
+    files = sorted(folder.glob(f"*-{kind}.json"))
     read = {file: json.loads(file.read_text(encoding="utf-8")) for file in files}
     return {
-        file.stem.removesuffix("-sanitize"): [{"date": kept["date"], **row} for row in kept["rows"]]
+        file.stem.removesuffix(f"-{kind}"): [{"date": kept["date"], **row} for row in kept["rows"]]
         for file, kept in read.items()
     }
 
@@ -66,7 +69,8 @@ def write(plot: Path | None, folder: Path | None) -> None:
     """Write the page into `folder`, and the plot: what is None is not wanted."""
     found = load(folder or RESULTS)
     if folder:
-        text = page(found, load_tests(folder), load_checks(folder))
+        soaked = load_checks(folder, "soak")
+        text = page(found, load_tests(folder), load_checks(folder), soaked)
         (folder / "README.md").write_text(text, encoding="utf-8")
     if plot:
         draw(found, plot)
@@ -76,6 +80,7 @@ def page(
     found: list[dict[str, Any]],
     tests: Sequence[dict[str, Any]] = (),
     checks: Mapping[str, list[dict[str, Any]]] | None = None,
+    soaked: Mapping[str, list[dict[str, Any]]] | None = None,
 ) -> str:
     """Return the page."""
     parts = [INTRODUCTION]
@@ -84,6 +89,7 @@ def page(
         parts += [f"\n## {device}\n\n", *_verdict(here), "\n", *_table(here), "\n", *_runs(here)]
         parts += ["\n", *_tests([one for one in tests if one["device"] == device])]
         parts += ["\n", *_checks((checks or {}).get(slug(device), []))]
+        parts += ["\n", *_soaked((soaked or {}).get(slug(device), []))]
     return "".join(parts).rstrip() + "\n"
 
 
@@ -191,6 +197,25 @@ def _checks(rows: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"- {row['variant']}: {number}: {row['first']}.\n"
         if len(clean) < len(here):
             yield "\n"
+
+
+def _soaked(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a sentence on what many calls came out with, and a line for each fault."""
+    if not rows:
+        return
+    fine = [row for row in rows if not row["why"]]
+    dates = ", ".join(sorted({row["date"] for row in rows}))
+    calls = min((row["calls"] for row in fine), default=0)
+    yield (
+        f"`python -m benchmarks.gpu.soak` ({dates}) has {len(rows)} shapes of "
+        f"{len({row['variant'] for row in rows})} variants. In {len(fine)}, all of {calls} calls "
+        "or more ended, and gave what the first gave.\n\n"
+    )
+    for row in rows:
+        if row["why"]:
+            yield f"- {row['variant']}, shape {row['shape']}: {row['why']}.\n"
+    if len(fine) < len(rows):
+        yield "\n"
 
 
 def stamp(found: list[dict[str, Any]]) -> str:

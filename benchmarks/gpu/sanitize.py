@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import one, results, tools, variants
+from benchmarks.gpu.crew import LATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,6 @@ SUMMARY = re.compile(r"=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 FINDING = re.compile(r"=+ ((?:Invalid|Error|Warning|Misaligned|Race|Program hit|Barrier).*)")
 PROCESSES = 2
 """Side by side, for each check."""
-LATE = "the time was up"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -82,6 +82,20 @@ def test_what_the_page_says_of_checks() -> None:
     assert text.endswith("nothing in 1.\n\n- b: 2 findings: Invalid read.\n- c: not run: late.\n")
 
 
+def test_what_the_page_says_of_many_calls() -> None:
+    row = {"variant": "a", "shape": 0, "calls": 300, "different": 0, "why": "", "date": "1"}
+    more = {**row, "shape": 1, "calls": 200}
+    page = report.page([made("a", 1.0)], soaked={"gpu": [row, more]})
+    assert page.endswith(
+        "(1) has 2 shapes of 1 variants. In 2, all of 200 calls or more ended, and gave what the "
+        "first gave.\n"
+    )
+    hung = {**row, "variant": "b", "different": None, "why": "it did not end: call 50"}
+    page = report.page([made("a", 1.0)], soaked={"gpu": [row, hung]})
+    assert page.endswith("In 1, all of 300 calls or more ended, and gave what the first gave.\n\n"
+                         "- b, shape 0: it did not end: call 50.\n")  # fmt: skip
+
+
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x-gpu.json").write_text('{"format": 99}')
     with pytest.raises(ValueError, match=r"x-gpu\.json has format 99"):
