@@ -183,32 +183,31 @@ def nsa_forward(
             first = bx * queries
 
             tx = T.get_thread_binding()
-            if tx < 128:
-                for t in T.Parallel(blocks):
-                    times[t] = 0
-                for i, j in T.Parallel(ROWS, dim):
-                    if (i < queries * each) & (i % each < rows) & (first + i // each < seq_len):
-                        Q_shared[i, j] = Q[sample, first + i // each, head + i % each, j]
-                    else:
-                        Q_shared[i, j] = 0
-                T.fence_proxy_async()  # Q comes through registers, and the products do not
-                # A block that starts after its query, or before 0, is none: so lists are filled.
-                # concept: block-index, block-skip
-                for e in T.Parallel(queries * listed):
-                    if first + e // listed < seq_len:
-                        place = BlockIndices[sample, first + e // listed, kv_head, e % listed]
-                        if (place >= 0) & (place <= (first + e // listed) // block_size):
-                            T.atomic_add(times[place], 1 << (e // listed * 8))
-                # end
-                # before[t]: how many blocks before t anybody lists, and so the place of t.
-                for t in T.Parallel(blocks + 1):
-                    before[t] = T.if_then_else(
-                        t > 0, T.if_then_else(times[T.max(t - 1, 0)] > 0, 1, 0), 0
-                    )
-                T.cumsum(before)
-                for t in T.Parallel(blocks):
-                    if before[t + 1] > before[t]:
-                        union[before[t]] = t
+            for t in T.Parallel(blocks):
+                times[t] = 0
+            for i, j in T.Parallel(ROWS, dim):
+                if (i < queries * each) & (i % each < rows) & (first + i // each < seq_len):
+                    Q_shared[i, j] = Q[sample, first + i // each, head + i % each, j]
+                else:
+                    Q_shared[i, j] = 0
+            T.fence_proxy_async()  # Q comes through registers, and the products do not
+            # A block that starts after its query, or before 0, is none: so lists are filled.
+            # concept: block-index, block-skip
+            for e in T.Parallel(queries * listed):
+                if first + e // listed < seq_len:
+                    place = BlockIndices[sample, first + e // listed, kv_head, e % listed]
+                    if (place >= 0) & (place <= (first + e // listed) // block_size):
+                        T.atomic_add(times[place], 1 << (e // listed * 8))
+            # end
+            # before[t]: how many blocks before t anybody lists, and so the place of t.
+            for t in T.Parallel(blocks + 1):
+                before[t] = T.if_then_else(
+                    t > 0, T.if_then_else(times[T.max(t - 1, 0)] > 0, 1, 0), 0
+                )
+            T.cumsum(before)
+            for t in T.Parallel(blocks):
+                if before[t + 1] > before[t]:
+                    union[before[t]] = t
             T.sync_threads()
             count = before[blocks]
 
