@@ -69,11 +69,14 @@ def write(plot: Path | None, folder: Path | None) -> None:
     """Write the page into `folder`, and the plot: what is None is not wanted."""
     found = load(folder or RESULTS)
     if folder:
-        soaked = load_checks(folder, "soak")
-        text = page(found, load_tests(folder), load_checks(folder), soaked)
-        (folder / "README.md").write_text(text, encoding="utf-8")
+        (folder / "README.md").write_text(current(folder), encoding="utf-8")
     if plot:
         draw(found, plot)
+
+
+def current(folder: Path = RESULTS) -> str:
+    """Return the page of everything in the folder."""
+    return page(load(folder), load_tests(folder), load_checks(folder), load_checks(folder, "soak"))
 
 
 def page(
@@ -89,7 +92,7 @@ def page(
         parts += [f"\n## {device}\n\n", *_verdict(here), "\n", *_table(here), "\n", *_runs(here)]
         parts += ["\n", *_tests([one for one in tests if one["device"] == device])]
         parts += ["\n", *_checks((checks or {}).get(slug(device), []))]
-        parts += ["\n", *_soaked((soaked or {}).get(slug(device), []))]
+        parts += _soaked((soaked or {}).get(slug(device), []))
     return "".join(parts).rstrip() + "\n"
 
 
@@ -209,7 +212,8 @@ def _soaked(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield (
         f"`python -m benchmarks.gpu.soak` ({dates}) has {len(rows)} shapes of "
         f"{len({row['variant'] for row in rows})} variants. In {len(fine)}, all of {calls} calls "
-        "or more ended, and gave what the first gave.\n\n"
+        "or more ended, and gave what the first gave; gradients that programs add up in any order "
+        "differ by that alone.\n\n"
     )
     for row in rows:
         if row["why"]:

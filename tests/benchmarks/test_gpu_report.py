@@ -19,7 +19,7 @@ ADVICE = "python -m benchmarks.gpu --table --plot kernels/results/speed.svg"
 
 def test_the_page_is_current() -> None:
     text = (results.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert text == report.page(report.load(), report.load_tests(), report.load_checks()), ADVICE
+    assert text == report.current(), ADVICE
 
 
 def test_the_plot_is_current() -> None:
@@ -86,14 +86,11 @@ def test_what_the_page_says_of_many_calls() -> None:
     row = {"variant": "a", "shape": 0, "calls": 300, "different": 0, "why": "", "date": "1"}
     more = {**row, "shape": 1, "calls": 200}
     page = report.page([made("a", 1.0)], soaked={"gpu": [row, more]})
-    assert page.endswith(
-        "(1) has 2 shapes of 1 variants. In 2, all of 200 calls or more ended, and gave what the "
-        "first gave.\n"
-    )
+    assert "(1) has 2 shapes of 1 variants. In 2, all of 200 calls or more ended, and" in page
     hung = {**row, "variant": "b", "different": None, "why": "it did not end: call 50"}
     page = report.page([made("a", 1.0)], soaked={"gpu": [row, hung]})
-    assert page.endswith("In 1, all of 300 calls or more ended, and gave what the first gave.\n\n"
-                         "- b, shape 0: it did not end: call 50.\n")  # fmt: skip
+    assert "In 1, all of 300 calls or more ended, and gave what the first gave" in page
+    assert page.endswith("\n\n- b, shape 0: it did not end: call 50.\n")
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
