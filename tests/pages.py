@@ -124,7 +124,7 @@ def variant(lang: str) -> VariantPage:
                 measured=(
                     _say(
                         lang,
-                        "kernels/sink/tilelang_kernel.py agrees with upstream on NVIDIA H200, "
+                        "kernels/sink/tilelang_kernel.py: agrees with upstream on NVIDIA H200, "
                         "2026-11-29 (41 tests).",
                         "kernels/sink/tilelang_kernel.py 在 NVIDIA H200 上与上游一致"
                         "（2026-11-29，41 个测试）。",

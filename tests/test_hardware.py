@@ -63,7 +63,7 @@ def test_a_whole_run_agrees(project: Path) -> None:
     speed(project, 1.1, 1.3)
     assert said(project) == (
         (
-            f"{OURS} agrees with upstream on NVIDIA H200, 2026-11-29 (5 tests).",
+            f"{OURS}: agrees with upstream on NVIDIA H200, 2026-11-29 (5 tests).",
             (
                 "On NVIDIA H200 it is 1.20 times as fast as upstream as shipped "
                 "(1.10 to 1.30 over 2 shapes, 2026-11-29)."
@@ -110,12 +110,12 @@ def test_the_state_of_tests(project: Path, facts: dict[str, Any], state: str) ->
 def test_what_is_said_of_bad_runs(project: Path) -> None:
     tests(project, failed=2, unfinished=3)
     assert said(project)[1] == (
-        f"{OURS} does not agree with upstream on NVIDIA H200, 2026-11-29: 2 of 10 tests failed.",
+        f"{OURS}: does not agree with upstream on NVIDIA H200, 2026-11-29: 2 of 10 tests failed.",
     )
     tests(project, skipped=2, missing=["test_sink_more.py"])
     assert said(project)[1] == (
         (
-            f"{OURS} was not tested whole on NVIDIA H200, 2026-11-29: 5 tests passed, "
+            f"{OURS}: not tested whole on NVIDIA H200, 2026-11-29: 5 tests passed, "
             "2 were skipped, 1 did not run."
         ),
     )
