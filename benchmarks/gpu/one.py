@@ -1,7 +1,8 @@
 """One call in a process of its own, for tools that look into processes: ncu, compute-sanitizer.
 
 python -m benchmarks.gpu.one small VARIANT      ours, at small sizes
-python -m benchmarks.gpu.one profile VARIANT    ours and upstream's, profiled, at the first shape
+python -m benchmarks.gpu.one profile VARIANT    ours and upstream's, profiled, at the first shape,
+                                                or at another: VARIANT:NUMBER, from 0
 """
 
 from __future__ import annotations
@@ -96,12 +97,19 @@ def profile(names: list[str]) -> None:
         torch.cuda.empty_cache()
 
 
+def shape_of(name: str) -> tuple[str, int]:
+    """Return the variant and the number of its shape, from 0, that `VARIANT[:NUMBER]` names."""
+    variant, _, number = name.partition(":")
+    return variant, int(number or 0)
+
+
 def _calls(name: str) -> list[Callable[[], Any]]:
-    """Return the calls of ours and of upstream as shipped at the first shape; both have worked."""
+    """Return the calls of ours and of upstream as shipped at a shape; both have worked."""
     import torch
 
-    module = variants.load(name)
-    shape = module.SHAPES[0]
+    variant, number = shape_of(name)
+    module = variants.load(variant)
+    shape = module.SHAPES[number]
     inputs = module.inputs(shape)
     found = {c.name: c for c in work.contenders(module, shape, sweep=False)}
     calls: list[Callable[[], Any]] = [

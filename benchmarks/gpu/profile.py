@@ -1,9 +1,9 @@
 """What bounds the kernels: `python -m benchmarks.gpu.profile` reads ncu's counters.
 
-For each variant, at its first shape, one call of ours and one of upstream as shipped; GROUP of them
-in a process. The table is printed and kept as `kernels/results/<device>-profile.json`, joined with
-what earlier runs said of the same sources; what they did not reach comes first, and alone with
-`--rest`. Clocks are left alone.
+For each variant, at its first shape or at another (`mha:2` is the third of `mha`), one call of ours
+and one of upstream as shipped; GROUP of them in a process. The table is printed and kept as
+`kernels/results/<device>-profile.json`, joined with what earlier runs said of the same sources;
+what they did not reach comes first, and alone with `--rest`. Clocks are left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import one, results, tools, variants
 from benchmarks.gpu.__main__ import COMPILING
-from benchmarks.gpu.crew import Crew, Failed, Job
+from benchmarks.gpu.crew import LATE, Crew, Failed, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,6 +44,7 @@ COLUMNS = {
         "smsp__issue_active.avg.pct_of_peak_sustained_active",
         "sm__instruction_throughput.avg.pct_of_peak_sustained_active",
     ),
+    "special": ("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",),
     "dram": (
         "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
         "dram__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -51,9 +52,12 @@ COLUMNS = {
     "occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active",),
     "registers": ("launch__registers_per_thread",),
 }
-"""The columns of the table, and the metrics that they may be: the first that there is."""
+"""The columns of the table, and the metrics that they may be: the first that there is.
+
+`special`: the units that compute exponentials."""
 EXTRA = tuple(name for many in COLUMNS.values() for name in many if "pipe_tensor" in name)
 """Metrics that no section has; asked for when this chip has them."""
+PIPE = re.compile(r"sm__(pipe_\w+|inst_executed_pipe_\w+)\.avg\.pct_of_peak_sustained_active")
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
 PER_MS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 1.0, "msecond": 1.0,
           "s": 1e3, "second": 1e3}  # fmt: skip
@@ -69,22 +73,25 @@ STEP = 60.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.profile", description=__doc__)
-    parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
+    parser.add_argument("places", nargs="*", metavar="VARIANT[:SHAPE]", help="all, when none is")
     parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
     parser.add_argument("--workers", type=int, default=6, help="for compiling first; 0: do not")
     parser.add_argument("--rest", action="store_true", help="only what is not known yet")
     parser.add_argument("--device", default="h200", help="the device's name in the file's")
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     args = parser.parse_args(argv)
+    if unknown := [name for name in args.places if not there(name)]:
+        print(f"no {', '.join(unknown)}: there are {', '.join(variants.names())}", file=sys.stderr)
+        return 2
     ncu = tools.find("ncu")
     if ncu is None:
         print("ncu is not installed", file=sys.stderr)
         return 3
     until = time.monotonic() + args.limit
     name = f"{args.device}-profile.json"
-    known = by_variant(results.earlier(name, args.out))
+    known = by_place(results.earlier(name, args.out))
     good = {one for one, rows in known.items() if "wrong" not in rows[-1]}
-    asked = args.variants or variants.names()
+    asked = args.places or variants.names()
     names = [one for one in asked if one not in good]
     names += [] if args.rest else [one for one in asked if one in good]
     if args.workers:
@@ -92,18 +99,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     extra = known_metrics(ncu) if names else []
     log = args.out / f"{args.device}-profile.log"
     for start in range(0, len(names), GROUP):
-        found = by_variant(examine(ncu, names[start : start + GROUP], extra, until, log))
+        found = by_place(examine(ncu, names[start : start + GROUP], extra, until, log))
         known |= {v: rows for v, rows in found.items() if v not in good or "wrong" not in rows[-1]}
         results.write_rows(args.out / name, in_order(known))
     show(in_order(known))
     return 0 if all("wrong" not in known[one][-1] for one in asked) else 1
 
 
-def by_variant(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def there(name: str) -> bool:
+    """Say whether there are such a variant and such a shape of it, counted from 0."""
+    variant, _, number = name.partition(":")
+    if variant not in variants.names() or not (number or "0").isdecimal():
+        return False
+    return int(number or 0) < len(variants.load(variant).SHAPES)
+
+
+def by_place(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each variant and shape, by how the command names it."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault(row["variant"], []).append(row)
+        found.setdefault(place(row), []).append(row)
     return found
+
+
+def place(row: dict[str, Any]) -> str:
+    return f"{row['variant']}:{row['shape']}" if row.get("shape") else str(row["variant"])
 
 
 def in_order(known: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -113,14 +133,14 @@ def in_order(known: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
 def compile_first(names: list[str], workers: int, until: float) -> None:
     """Fill the compiler's cache, side by side: under ncu it would be one after another."""
     jobs = [
-        Job("benchmarks.gpu.work", "prepare", (variant, 0, contender, False))
-        for variant in names
+        Job("benchmarks.gpu.work", "prepare", (*one.shape_of(name), contender, False))
+        for name in names
         for contender in ("ours", "upstream as shipped")
     ]
     with Crew(workers) as crew:
         for job, outcome in crew.map(jobs, COMPILING, until):
             if isinstance(outcome, Failed):
-                print(f"{job.arguments[0]} {job.arguments[2]}: {outcome.why}")
+                print(*job.arguments[:3], outcome.why)
 
 
 def known_metrics(ncu: str) -> list[str]:
@@ -136,7 +156,7 @@ def examine(
     """Return the rows of some variants: one for each kernel of ours and of upstream's."""
     left = until - time.monotonic()
     if left <= 0:
-        return [{"variant": name, "wrong": "the time was up"} for name in names]
+        return [placed(name, {"wrong": LATE}) for name in names]
     command = [ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv"]
     command += ["--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled"]
     command += [word for section in SECTIONS for word in ("--section", section)]
@@ -144,10 +164,16 @@ def examine(
     said = tools.run([*command, *tools.one("profile", *names)], min(left, LONGEST), log, STEP)
     rows = read(said.text)
     for name in names:
-        if {row["who"] for row in rows if row["variant"] == name} != {"ours", "upstream"}:
-            rows.append({"variant": name, "who": "", "wrong": _why(name, said)})
+        if {row["who"] for row in rows if place(row) == name} != {"ours", "upstream"}:
+            rows.append(placed(name, {"who": "", "wrong": _why(name, said)}))
     today = {"date": time.strftime("%Y-%m-%d")}
     return [{**row, **today, **results.digests(row["variant"])} for row in rows]
+
+
+def placed(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a variant and a shape."""
+    variant, shape = one.shape_of(name)
+    return {"variant": variant, "shape": shape, **facts}
 
 
 def _why(name: str, said: tools.Said) -> str:
@@ -170,20 +196,20 @@ def read(text: str) -> list[dict[str, Any]]:
     table = list(csv.reader(line for line in lines[start:] if line.startswith('"')))
     names, units, *launches = table
     units_of = dict(zip(names, units, strict=False))
-    rows, who, place = [], "ours", 0
+    rows, who, turn = [], "ours", 0
     for cells in launches:
         found = dict(zip(names, cells, strict=False))
         if BETWEEN in found["Kernel Name"]:
             who = "upstream"
         elif BEHIND in found["Kernel Name"]:
-            who, place = "ours", place + 1
-        elif place < len(called):
-            rows.append({"variant": called[place], "who": who, **figures(found, units_of)})
+            who, turn = "ours", turn + 1
+        elif turn < len(called):
+            rows.append(placed(called[turn], {"who": who, **figures(found, units_of)}))
     return rows
 
 
 def figures(found: dict[str, str], units: dict[str, str]) -> dict[str, Any]:
-    """Return the columns of one kernel, what its warps wait for most, and the matrix units."""
+    """Return the columns of one kernel, what its warps wait for most, and how busy units are."""
     row: dict[str, Any] = {"kernel": found["Kernel Name"][:80]}
     for name, metrics in COLUMNS.items():
         metric = next((m for m in metrics if number(found.get(m)) is not None), None)
@@ -195,7 +221,8 @@ def figures(found: dict[str, str], units: dict[str, str]) -> dict[str, Any]:
     waits.pop("selected", None)
     worst = sorted(waits, key=lambda name: -waits[name])[:3]
     row["stalls"] = {name: waits[name] for name in worst}
-    row["matrix"] = {k: number(v) for k, v in found.items() if "pipe_tensor" in k}
+    pipes = {k: number(v) for k, v in found.items() if PIPE.fullmatch(k)}
+    row["pipes"] = {PIPE.sub(r"\1", k): v for k, v in pipes.items() if v}
     return row
 
 
@@ -207,15 +234,16 @@ def number(text: str | None) -> float | None:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    heads = ("ms", "tensor", "issue", "dram", "occupancy", "registers")
+    heads = tuple(COLUMNS)
     print(f"{'variant':<18} {'who':<9}" + "".join(f"{h:>10}" for h in heads) + "  waits for")
     for row in rows:
         if "wrong" in row:
-            print(f"{row['variant']:<18} {row['wrong']}")
+            print(f"{place(row):<18} {row['wrong']}")
             continue
-        cells = "".join(f"{'-' if row[h] is None else format(row[h], '.4g'):>10}" for h in heads)
+        values = [row.get(head) for head in heads]
+        cells = "".join(f"{'-' if value is None else format(value, '.4g'):>10}" for value in values)
         waits = ", ".join(f"{name} {value:.2f}" for name, value in row["stalls"].items())
-        print(f"{row['variant']:<18} {row['who']:<9}{cells}  {waits}  [{row['kernel'][:40]}]")
+        print(f"{place(row):<18} {row['who']:<9}{cells}  {waits}  [{row['kernel'][:40]}]")
 
 
 if __name__ == "__main__":

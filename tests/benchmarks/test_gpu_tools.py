@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,7 +100,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
         found.append(names)
         if "--tool" not in command:
             assert "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active" in command
-            return tools.Said(CSV, 0)
+            return tools.Said(CSV.replace("called a", "called a:2") if "a:2" in names else CSV, 0)
         before = names[: names.index("d")] if "d" in names else names
         text = "".join(f"== calling {n}\n== called {n}\n" for n in before)
         return tools.Said(text + BROKEN, 1) if "d" in names else tools.Said(text, 0)
@@ -109,6 +110,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     monkeypatch.setattr(results, "digests", lambda name: {"ours": {"x": name}, "upstream": {}})
     monkeypatch.setattr(results, "RESULTS", tmp_path / "kept")
     monkeypatch.setattr(variants, "names", lambda: list("abcdgh"))
+    monkeypatch.setattr(variants, "load", lambda _: SimpleNamespace(SHAPES=[0, 1, 2]))
     monkeypatch.setattr(profile, "compile_first", lambda *_: None)
     return found
 
@@ -165,6 +167,22 @@ def test_what_ncu_said_before_is_kept(
     assert [(row["variant"], row["who"]) for row in rows[:4]] == [
         ("a", "ours"), ("a", "upstream"), ("a", "upstream"), ("b", "")
     ]  # fmt: skip
+
+
+def test_another_shape_than_the_first_has_rows_of_its_own(
+    asked: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path)]
+    profile.main(["a:2", *out])
+    profile.main(["a", *out])
+    assert asked == [["a:2"], ["a"]]
+    rows = json.loads((tmp_path / "h200-profile.json").read_text())["rows"]
+    assert {(row["variant"], row["shape"]) for row in rows if row["variant"] == "a"} == {
+        ("a", 0),
+        ("a", 2),
+    }
+    assert profile.main(["a:3", "x", "b:y", "b", *out]) == 2
+    assert capsys.readouterr().err == "no a:3, x, b:y: there are a, b, c, d, g, h\n"
 
 
 def test_without_the_tools(
