@@ -8,6 +8,7 @@ import json
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.gpu import bounds
 from benchmarks.gpu.results import FORMAT, RESULTS, slug
 
 if TYPE_CHECKING:
@@ -52,11 +53,8 @@ def load_tests(folder: Path = RESULTS) -> list[dict[str, Any]]:
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
-def load_checks(folder: Path = RESULTS, kind: str = "sanitize") -> dict[str, list[dict[str, Any]]]:
-    """Return by device what compute-sanitizer said, a row for a variant and a check.
-
-    Or, for the `kind` "soak", what many calls came out with, a row for a variant and a shape.
-    """
+def load_checks(folder: Path, kind: str) -> dict[str, list[dict[str, Any]]]:
+    """Return by device what a tool said: `sanitize`, `soak` or `profile`, a row for each check."""
     files = sorted(folder.glob(f"*-{kind}.json"))
     read = {file: json.loads(file.read_text(encoding="utf-8")) for file in files}
     return {
@@ -76,23 +74,25 @@ def write(plot: Path | None, folder: Path | None) -> None:
 
 def current(folder: Path = RESULTS) -> str:
     """Return the page of everything in the folder."""
-    return page(load(folder), load_tests(folder), load_checks(folder), load_checks(folder, "soak"))
+    tools = {kind: load_checks(folder, kind) for kind in ("sanitize", "soak", "profile")}
+    return page(load(folder), load_tests(folder), **tools)
 
 
 def page(
     found: list[dict[str, Any]],
     tests: Sequence[dict[str, Any]] = (),
-    checks: Mapping[str, list[dict[str, Any]]] | None = None,
-    soaked: Mapping[str, list[dict[str, Any]]] | None = None,
+    **tools: Mapping[str, list[dict[str, Any]]],
 ) -> str:
-    """Return the page."""
+    """Return the page; `tools`: what `sanitize`, `soak` and `profile` said, by device."""
     parts = [INTRODUCTION]
     for device in sorted({result["device"] for result in found}):
         here = [result for result in found if result["device"] == device]
+        said = {kind: by_device.get(slug(device), []) for kind, by_device in tools.items()}
+        shapes = {one["variant"]: [line["shape"] for line in one["shapes"]] for one in here}
         parts += [f"\n## {device}\n\n", *_verdict(here), "\n", *_table(here), "\n", *_runs(here)]
+        parts += ["\n", *bounds.table(said.get("profile", []), label, shapes)]
         parts += ["\n", *_tests([one for one in tests if one["device"] == device])]
-        parts += ["\n", *_checks((checks or {}).get(slug(device), []))]
-        parts += _soaked((soaked or {}).get(slug(device), []))
+        parts += ["\n", *_checks(said.get("sanitize", [])), *_soaked(said.get("soak", []))]
     return "".join(parts).rstrip() + "\n"
 
 

@@ -75,7 +75,7 @@ def test_what_the_page_says_of_checks() -> None:
     row = {"variant": "a", "check": "memcheck", "findings": 0, "first": "", "date": "1"}
     bad = {**row, "variant": "b", "findings": 2, "first": "Invalid read"}
     rows = [row, bad, {**bad, "variant": "c", "findings": None, "first": "late"}]
-    text = report.page([made("a", 1.0)], checks={"gpu": rows, "other": [{**row, "check": "x"}]})
+    text = report.page([made("a", 1.0)], sanitize={"gpu": rows, "other": [{**row, "check": "x"}]})
     assert (
         "`compute-sanitizer --tool memcheck` (1) has small calls of 3 variants, and finds" in text
     )
@@ -85,12 +85,25 @@ def test_what_the_page_says_of_checks() -> None:
 def test_what_the_page_says_of_many_calls() -> None:
     row = {"variant": "a", "shape": 0, "calls": 300, "different": 0, "why": "", "date": "1"}
     more = {**row, "shape": 1, "calls": 200}
-    page = report.page([made("a", 1.0)], soaked={"gpu": [row, more]})
+    page = report.page([made("a", 1.0)], soak={"gpu": [row, more]})
     assert "(1) has 2 shapes of 1 variants. In 2, all of 200 calls or more ended, and" in page
     hung = {**row, "variant": "b", "different": None, "why": "it did not end: call 50"}
-    page = report.page([made("a", 1.0)], soaked={"gpu": [row, hung]})
+    page = report.page([made("a", 1.0)], soak={"gpu": [row, hung]})
     assert "In 1, all of 300 calls or more ended, and gave what the first gave" in page
     assert page.endswith("\n\n- b, shape 0: it did not end: call 50.\n")
+
+
+def test_what_the_page_says_of_counters() -> None:
+    counted = {"ms": 2.0, "tensor": 79.8, "special": 41.2, "dram": None, "issue": 40.0}
+    row = {"variant": "a", "shape": 0, "who": "ours", **counted}
+    short = {**row, "ms": 0.1, "tensor": 1.0}
+    theirs = {**row, "who": "upstream", "tensor": 64.2}
+    broken = {"variant": "b", "shape": 0, "who": "", "wrong": "it did not end"}
+    page = report.page([made("a", 1.0)], profile={"gpu": [short, row, theirs, broken]})
+    assert (
+        "| a | 1x2x64x128, groups 4, not causal | 80 / 64 | 41 / 41 | - / - | 40 / 40 |\n" in page
+    )
+    assert "| b |" not in page
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
