@@ -34,6 +34,24 @@ PROCESSES = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    args = _arguments(argv)
+    tool = tools.find("compute-sanitizer")
+    if tool is None:
+        print("compute-sanitizer is not installed", file=sys.stderr)
+        return 3
+    file = f"{args.device}-sanitize.json"
+    known = {_place(row): row for row in results.earlier(file, args.out)}
+    asked = args.variants or variants.names()
+    for row in run(tool, asked, known, args):
+        if row["first"] != LATE or _place(row) not in known:
+            known[_place(row)] = row
+    rows = [row for _, row in sorted(known.items())]
+    show(rows)
+    results.write_rows(args.out / file, rows)
+    return 0 if all(row["findings"] == 0 for row in rows if row["variant"] in asked) else 1
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.sanitize", description=__doc__)
     parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
     parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
@@ -41,31 +59,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rest", action="store_true", help="only what is not known yet")
     parser.add_argument("--device", default="h200", help="the device's name in the file's")
     parser.add_argument("--out", type=Path, default=results.RESULTS)
-    args = parser.parse_args(argv)
-    tool = tools.find("compute-sanitizer")
-    if tool is None:
-        print("compute-sanitizer is not installed", file=sys.stderr)
-        return 3
-    until = time.monotonic() + args.limit
-    name = f"{args.device}-sanitize.json"
-    known = {_place(row): row for row in results.earlier(name, args.out)}
+    return parser.parse_args(argv)
+
+
+def run(
+    tool: str, asked: list[str], known: dict[tuple[str, str], Any], args: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Return the rows of all checks: PROCESSES side by side for each, what is new first."""
+    limits = time.monotonic() + args.limit, args.seconds
     told = {place for place, row in known.items() if row["findings"] is not None}
-    asked = args.variants or variants.names()
 
     def of(check: str, part: int) -> list[dict[str, Any]]:
         new = [name for name in asked if (name, check) not in told]
         again = [] if args.rest else [name for name in asked if name not in new]
         many = [*new, *again][part::PROCESSES]
-        return examine(tool, check, many, (until, args.seconds), log(args, check))
+        return examine(tool, check, many, limits, log(args, check))
 
-    with ThreadPoolExecutor(len(CHECKS) * PROCESSES) as pool:
-        parts = [(check, part) for check in CHECKS for part in range(PROCESSES)]
-        found = [row for many in pool.map(lambda one: of(*one), parts) for row in many]
-    known |= {_place(row): row for row in found if row["first"] != LATE or _place(row) not in known}
-    rows = [row for _, row in sorted(known.items())]
-    show(rows)
-    results.write_rows(args.out / name, rows)
-    return 0 if all(row["findings"] == 0 for row in rows if row["variant"] in asked) else 1
+    parts = [(check, part) for check in CHECKS for part in range(PROCESSES)]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return [row for many in pool.map(lambda one: of(*one), parts) for row in many]
 
 
 def _place(row: dict[str, Any]) -> tuple[str, str]:
