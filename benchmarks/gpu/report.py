@@ -210,7 +210,7 @@ def _soaked(rows: list[dict[str, Any]]) -> Iterator[str]:
     dates = ", ".join(sorted({row["date"] for row in rows}))
     calls = min((row["calls"] for row in fine), default=0)
     yield (
-        f"`python -m benchmarks.gpu.soak` ({dates}) has {len(rows)} shapes of "
+        f"`python -m benchmarks.gpu.soak` ({dates}) has {len(rows)} shapes, large and small, of "
         f"{len({row['variant'] for row in rows})} variants. In {len(fine)}, all of {calls} calls "
         "or more ended, and gave what the first gave; gradients that programs add up in any order "
         "differ by that alone.\n\n"

@@ -1,4 +1,4 @@
-"""Each of our kernels again and again, at the shapes that are measured.
+"""Each of our kernels again and again, at the shapes that are measured and at small, ragged ones.
 
 `python -m benchmarks.gpu.soak [VARIANT...]`
 
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpu import agreement, crew, results, variants, work
+from benchmarks.gpu import agreement, crew, one, results, variants, work
 from benchmarks.gpu.crew import LATE, Crew, Failed, Job
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     jobs = [
         Job("benchmarks.gpu.soak", "soak", (variant, number, args.calls))
         for variant in args.variants or variants.names()
-        for number in range(len(variants.load(variant).SHAPES))
+        for number in range(len(shapes(variants.load(variant))))
         if (variant, number) not in passed
     ]
     until = time.monotonic() + args.limit
@@ -71,6 +71,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="h200", help="the device's name in the file's")
     parser.add_argument("--out", type=Path, default=results.RESULTS)
     return parser.parse_args(argv)
+
+
+def shapes(module: Any) -> list[Any]:
+    """Return those that are measured, and behind them those for tools that are slow."""
+    return [*module.SHAPES, *one.small(module)]
 
 
 def _place(row: dict[str, Any]) -> tuple[str, int]:
@@ -105,7 +110,7 @@ def soak(variant: str, number: int, calls: int) -> dict[str, Any]:
     import torch
 
     module = variants.load(variant)
-    shape = module.SHAPES[number]
+    shape = shapes(module)[number]
     crew.doing("the first call")
     inputs = module.inputs(shape)
     call = module.ours(shape, None)

@@ -86,7 +86,7 @@ def test_what_the_page_says_of_many_calls() -> None:
     row = {"variant": "a", "shape": 0, "calls": 300, "different": 0, "why": "", "date": "1"}
     more = {**row, "shape": 1, "calls": 200}
     page = report.page([made("a", 1.0)], soak={"gpu": [row, more]})
-    assert "(1) has 2 shapes of 1 variants. In 2, all of 200 calls or more ended, and" in page
+    assert "(1) has 2 shapes, large and small, of 1 variants. In 2, all of 200 calls or" in page
     hung = {**row, "variant": "b", "different": None, "why": "it did not end: call 50"}
     page = report.page([made("a", 1.0)], soak={"gpu": [row, hung]})
     assert "In 1, all of 300 calls or more ended, and gave what the first gave" in page

@@ -44,13 +44,16 @@ class Team:
 
 @pytest.fixture
 def out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    shapes = {"a": [0, 1], "b": [0]}
+    measured = {"a": [0], "b": [0]}
+    small = {"a": [1], "b": []}
     Team.asked = []
     monkeypatch.setattr(soak, "Crew", Team)
     monkeypatch.setattr(results, "RESULTS", tmp_path / "kept")
     monkeypatch.setattr(results, "digests", lambda name: {"ours": {"x": name}, "upstream": {}})
-    monkeypatch.setattr(variants, "names", lambda: list(shapes))
-    monkeypatch.setattr(variants, "load", lambda name: SimpleNamespace(SHAPES=shapes[name]))
+    monkeypatch.setattr(variants, "names", lambda: list(measured))
+    monkeypatch.setattr(
+        variants, "load", lambda name: SimpleNamespace(SHAPES=measured[name], SMALL=small[name])
+    )
     return tmp_path
 
 
