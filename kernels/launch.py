@@ -11,9 +11,13 @@ import itertools
 import json
 import math
 import warnings
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 TYPES = ("float16", "bfloat16")
 DIMS = (64, 128)
@@ -21,19 +25,59 @@ CAPABILITY = (9, 0)
 """What the kernels are written for: wgmma and bulk tensor copies."""
 
 
-Cut = TypeVar("Cut", bound=tuple[Any, ...])
-"""A NamedTuple of numbers that change a kernel's speed and nothing it computes."""
+Cut = TypeVar("Cut")
+"""A record of numbers that change a kernel's speed and nothing it computes."""
 _ABSENT = object()
 
 
-class Tiling(NamedTuple):
-    """How a kernel is cut: numbers that change its speed and nothing it computes."""
+@dataclass(frozen=True)
+class Tiling:
+    """How a kernel is cut: numbers that change its speed and nothing it computes.
+
+    ValueError names the one that no kernel can be cut by.
+    """
 
     block_m: int = 128
     block_n: int = 128
     stages: int = 2
     head_group: int = 1
     turns: bool = False
+
+    def __post_init__(self) -> None:
+        check_cut(self, Tiling, block_m=BLOCKS_M, block_n=BLOCKS_N)
+
+
+BLOCKS_M = (128, 192)
+"""Queries of a tile: two or three warp groups that compute, with 64 each. One, or four, would wait
+for ever for registers that there are not."""
+BLOCKS_N = range(16, 257, 16)
+"""Keys of a tile: what a product of warp groups can have."""
+
+
+def check_cut(cut: Any, kind: type, **allowed: Collection[int]) -> None:
+    """Raise, naming it, when a tiling is none of its kind, or a number none to cut a kernel by.
+
+    `allowed` has what some of the numbers may be; the others have to be 1 or more. A tiling changes
+    nothing that is computed, but a kernel with a wrong one can wait for ever.
+    """
+    if not isinstance(cut, kind):
+        raise TypeError(f"tiling is a {type(cut).__name__}: {kind.__module__}.{kind.__name__} is")
+    record: Any = cut
+    numbers = vars(cut) if is_dataclass(cut) else record._asdict()
+    defaults = getattr(kind, "_field_defaults", vars(kind))
+    for name, value in numbers.items():
+        some = allowed.get(name)
+        if some is not None and value not in some:
+            said = str(some) if isinstance(some, tuple) else _steps(some)
+            raise ValueError(f"tiling.{name} is {value}, and may be {said}")
+        counts = some is None and not isinstance(defaults[name], bool)
+        if counts and (value < 1 or value != int(value)):
+            raise ValueError(f"tiling.{name} is {value}, and has to be a whole number, 1 or more")
+
+
+def _steps(some: Collection[int]) -> str:
+    first, second, *_, last = some
+    return f"{first}, {second} and so on to {last}"
 
 
 HIGH = Tiling(192, 128, 2, 8, turns=True)
@@ -156,8 +200,10 @@ def registers(groups: int, residents: int = 1, copying: int = 24) -> int:
 
     For `residents` programs on a multiprocessor, each of `groups` warp groups that compute and one
     that copies. A multiprocessor has 65536, a program gets as many for each thread to begin with, a
-    multiple of 8, and a thread at most 255.
+    multiple of 8, and a thread at most 255. ValueError when there are no programs.
     """
+    if residents < 1:
+        raise ValueError(f"tiling.residents is {residents}, and has to be 1 or more")
     each = min(65536 // (residents * 128 * (groups + 1)), 255) // 8 * 8
     return min(240, (each * (groups + 1) - copying) // groups // 8 * 8)
 
@@ -181,12 +227,19 @@ def check_vector(name: str, vector: Any, q: Any, length: int) -> None:
         raise ValueError(f"{name} is not contiguous: {name}.contiguous() is")
 
 
-class Splitting(NamedTuple):
-    """How a decoding kernel is cut. `programs`: how many there are to be, to fill the GPU."""
+@dataclass(frozen=True)
+class Splitting:
+    """How a decoding kernel is cut. `programs`: how many there are to be, to fill the GPU.
+
+    ValueError names the number that the kernel cannot be cut by.
+    """
 
     block_n: int = 64
     stages: int = 2
     programs: int = 264
+
+    def __post_init__(self) -> None:
+        check_cut(self, Splitting, block_n=BLOCKS_N)
 
     def splits(self, sizes: Sizes) -> int:
         """Return into how many splits the keys go: none is without a block, if it can be."""

@@ -664,7 +664,9 @@ def backward(
         launch.check_table(name, tensor, (*q.shape[:3], facts.dim_v), facts.dtype, q)
     seq_q = q.shape[2 if layout == "BHSD" else 1]
     launch.check_table("lse", lse, (q.shape[0], facts.heads, seq_q), "float32", q)
-    return _backward(facts, tiling or _tiling(facts, k), (q, k, v, out, lse, do))
+    tiling = tiling or _tiling(facts, k)
+    launch.check_cut(tiling, Backward, block_q=(64, 128), block_kv=(64, 128))
+    return _backward(facts, tiling, (q, k, v, out, lse, do))
 
 
 class Facts(NamedTuple):

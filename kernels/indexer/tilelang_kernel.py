@@ -296,6 +296,7 @@ def logits(
         device = launch.device_name(q.device.index)
         key = {"heads": heads, "dim": dim, "dtype": dtype}
         tiling = launch.tuned("indexer", device, _default(heads, dim, dtype), **key)
+    launch.check_cut(tiling, Tiling, groups=(1, 2, 3, 4), columns=range(8, 257, 8))
     kernel = _compiled(heads, dim, dtype, tiling)
     return kernel(arranged(q, heads, tiling.columns), k, k_scale, weights, ks, ke)
 

@@ -580,6 +580,7 @@ def backward(
             small = Backward(block_kv=64, stages=3, ahead=True)
             default = small if key["few"] else Backward(block_q=128, head_group=8)
         tiling = launch.tuned("mha_backward", device, default, **key)
+    launch.check_cut(tiling, Backward, block_q=(64, 128), block_kv=(64, 128))
     return _backward(sizes, causal, layout, tiling, (q, k, v, out, lse, do))
 
 

@@ -339,6 +339,7 @@ def attention(
         small = Tiling(block_m=192, q_stages=2, turns=True)
         default = small if sizes.dim == 64 else Tiling()
         tiling = launch.tuned("mha_persistent", device, default, dim=sizes.dim, causal=causal)
+    launch.check_cut(tiling, Tiling, block_m=launch.BLOCKS_M, block_n=launch.BLOCKS_N)
     return _compiled(sizes, causal, layout, _processors(q.device.index), tiling)(q, k, v)
 
 

@@ -617,6 +617,7 @@ def attention(
         many = batch * -(-heads // ROWS) >= MANY
         default = Tiling(columns=heads <= FEW)
         tiling = launch.tuned("mla_decode", device, default, few_heads=heads <= FEW, many=many)
+    launch.check_cut(tiling, Tiling, lag=(0, 1, 2))
     splits = tiling.splits(batch, heads, seq_kv)
     kernel = _compiled(batch, heads, seq_kv, splits, scale, dtype, tiling.lag, tiling.columns)
     return kernel(q, q_pe, kv, k_pe)

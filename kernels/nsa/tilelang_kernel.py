@@ -507,6 +507,7 @@ def attention(
         tiling = launch.tuned(
             "nsa", device, default, dim=sizes.dim, block_size=block_size, short=short
         )
+    launch.check_cut(tiling, Tiling, queries=(1, 2, 4))
     if tiling.whole and not fits_whole(sizes.seq_q, block_size):
         raise ValueError(
             f"tiling.whole is True, and q has {sizes.seq_q} tokens: at most {WHOLE}, in 4 blocks"

@@ -350,6 +350,7 @@ def attention(
     if tiling is None:
         device = launch.device_name(q.device.index)
         tiling = launch.tuned("paged", device, Tiling(), dim=sizes.dim, block_n=block_n)
+    launch.check_cut(tiling, Tiling)
     listed = block_indices is not None
     blocks = block_indices.shape[2] if listed else block_table.shape[1] * (page_size // block_n)
     tiles = sizes.batch * sizes.kv_heads * -(-sizes.heads // sizes.kv_heads // ROWS)

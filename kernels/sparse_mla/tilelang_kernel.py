@@ -549,6 +549,7 @@ def attention(
     if tiling is None:
         device = launch.device_name(q.device.index)
         tiling = launch.tuned("sparse_mla", device, Tiling(), few_heads=heads <= FEW)
+    launch.check_cut(tiling, Tiling, lag=(0, 1, 2))
     kernel = _compiled(heads, kv_heads, topk, scale, dtype, tiling.lag)
     return kernel(q, kv, indices, first)
 

@@ -419,6 +419,7 @@ def attention(
         default = _default(sizes)
         key = {"dim": sizes.dim, "few": _few(sizes)}
         tiling = launch.tuned("vertical_slash", device, default, **key)
+    launch.check_cut(tiling, Tiling, sharers=(1, 2, 3))
     if tiling.stages % tiling.sharers:
         raise ValueError(
             f"tiling has {tiling.stages} stages for {tiling.sharers} sharers: "

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from kernels import launch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {
@@ -98,3 +103,68 @@ def test_registers(groups: int, residents: int, copying: int, expected: int) -> 
     found = launch.registers(groups, residents, copying)
     assert found == expected
     assert residents * 128 * (groups * found + copying) <= 65536
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"block_m": 256}, r"tiling.block_m is 256, and may be \(128, 192\)"),
+        ({"block_m": 64}, r"tiling.block_m is 64, and may be \(128, 192\)"),
+        ({"block_n": 100}, "tiling.block_n is 100, and may be 16, 32 and so on to 256"),
+        ({"block_n": 0}, "tiling.block_n is 0, and may be"),
+        ({"stages": 0}, "tiling.stages is 0, and has to be a whole number, 1 or more"),
+        ({"head_group": 1.5}, "tiling.head_group is 1.5, and has to be a whole number"),
+    ],
+)
+def test_a_number_that_no_kernel_can_be_cut_by_is_named(wrong: dict[str, Any], said: str) -> None:
+    """Four warp groups would wait for ever for registers that there are not."""
+    with pytest.raises(ValueError, match=said):
+        launch.Tiling(**wrong)
+
+
+class Cut(NamedTuple):
+    groups: int = 1
+    lag: int = 0
+    whole: bool = False
+
+
+def test_a_kernels_own_tiling_is_checked() -> None:
+    launch.check_cut(Cut(whole=0), Cut, lag=(0, 1, 2))  # type: ignore[arg-type]
+    assert launch.Tiling(turns=0).turns == 0  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"tiling.lag is 3, and may be \(0, 1, 2\)"):
+        launch.check_cut(Cut(lag=3), Cut, lag=(0, 1, 2))
+    with pytest.raises(ValueError, match=r"tiling.lag is 0, and has to be"):
+        launch.check_cut(Cut(), Cut)
+    with pytest.raises(TypeError, match=r"tiling is a dict: kernels.launch.Tiling is"):
+        launch.check_cut({"block_m": 128}, launch.Tiling)
+
+
+def launchers() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield the public functions of our kernels that take a tiling."""
+    for file in sorted(ROOT.glob("kernels/*/tilelang_*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                names = [argument.arg for argument in node.args.kwonlyargs]
+                if "tiling" in names:
+                    yield f"{file.parent.name}/{file.stem}.{node.name}", node
+
+
+LAUNCHERS = dict(launchers())
+UNHARMED = {"block_sparse/tilelang_kernel.attention"}
+"""None of its numbers makes it wait: `launch.registers` and the compiler refuse wrong ones."""
+
+
+@pytest.mark.parametrize("name", sorted(LAUNCHERS.keys() - UNHARMED))
+def test_every_launcher_checks_the_tiling_that_it_is_given(name: str) -> None:
+    """Or it takes one of `launch`'s, which cannot be made of wrong numbers."""
+    node = LAUNCHERS[name]
+    given = next(a for a in node.args.kwonlyargs if a.arg == "tiling")
+    asked = ast.unparse(given.annotation) if given.annotation else ""
+    assert "launch." in asked or "launch.check_cut(tiling, " in ast.unparse(node)
+
+
+def test_there_are_launchers() -> None:
+    assert len(LAUNCHERS) >= 19
+    assert LAUNCHERS.keys() > UNHARMED
+    with pytest.raises(ValueError, match=r"tiling\.residents is 0"):
+        launch.registers(1, 0)
