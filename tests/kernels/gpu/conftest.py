@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,15 @@ from tests.kernels.gpu import outcomes, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+
+@pytest.fixture(autouse=True)
+def _drawn_alike() -> None:
+    """What a test draws by PyTorch is the same in every run, whichever tests came before."""
+    with contextlib.suppress(ImportError):  # where there is none, each test says so itself
+        import torch
+
+        torch.manual_seed(0)
 
 
 class Reporter:
