@@ -46,9 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         report.write(args.plot, args.out if args.table else None)
     if args.take or args.table or args.plot:
         return 0
-    unknown = [name for name in args.variants if name not in variants.names()]
-    if unknown:
-        print(f"no {', '.join(unknown)}: there are {', '.join(variants.names())}", file=sys.stderr)
+    if unknown := variants.unknown(args.variants):
+        print(unknown, file=sys.stderr)
         return 2
     with Crew(args.workers) as crew:
         return Run(crew, args).all(args.variants or variants.names())

@@ -8,12 +8,10 @@ what they did not reach comes first, and alone with `--rest`. Clocks are left al
 
 from __future__ import annotations
 
-import argparse
 import csv
 import re
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import one, results, tools, variants
@@ -22,6 +20,7 @@ from benchmarks.gpu.crew import LATE, Crew, Failed, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 SECTIONS = (
     "SpeedOfLight",
@@ -72,16 +71,11 @@ STEP = 60.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.profile", description=__doc__)
-    parser.add_argument("places", nargs="*", metavar="VARIANT[:SHAPE]", help="all, when none is")
-    parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
+    parser = tools.arguments("profile", __doc__, "VARIANT[:SHAPE]")
     parser.add_argument("--workers", type=int, default=6, help="for compiling first; 0: do not")
-    parser.add_argument("--rest", action="store_true", help="only what is not known yet")
-    parser.add_argument("--device", default="h200", help="the device's name in the file's")
-    parser.add_argument("--out", type=Path, default=results.RESULTS)
     args = parser.parse_args(argv)
-    if unknown := [name for name in args.places if not there(name)]:
-        print(f"no {', '.join(unknown)}: there are {', '.join(variants.names())}", file=sys.stderr)
+    if unknown := variants.unknown(args.variants, there):
+        print(unknown, file=sys.stderr)
         return 2
     ncu = tools.find("ncu")
     if ncu is None:
@@ -91,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = f"{args.device}-profile.json"
     known = by_place(results.earlier(name, args.out))
     good = {one for one, rows in known.items() if "wrong" not in rows[-1]}
-    asked = args.places or variants.names()
+    asked = [place(placed(name, {})) for name in args.variants] or variants.names()
     names = [one for one in asked if one not in good]
     names += [] if args.rest else [one for one in asked if one in good]
     if args.workers:
@@ -111,7 +105,7 @@ def there(name: str) -> bool:
     variant, _, number = name.partition(":")
     if variant not in variants.names() or not (number or "0").isdecimal():
         return False
-    return int(number or 0) < len(variants.load(variant).SHAPES)
+    return one.shape_of(name)[1] < len(variants.load(variant).SHAPES)
 
 
 def by_place(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -123,6 +117,7 @@ def by_place(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def place(row: dict[str, Any]) -> str:
+    """Return how the command names a row's variant and shape; the first goes without a number."""
     return f"{row['variant']}:{row['shape']}" if row.get("shape") else str(row["variant"])
 
 

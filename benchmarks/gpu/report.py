@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+TOOLS = ("sanitize", "soak", "profile")
+"""Commands that keep a table of all variants beside the results."""
 RIVALS = ("upstream as shipped", "upstream's best", "pytorch cudnn", "pytorch flash")
 COLOURS = ("#0b6e4f", "#e08e0b", "#3b5bdb", "#a0a0a0")
 MAIN = ("batch", "samples", "heads", "seq", "longest", "dim")
@@ -38,7 +40,7 @@ def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
     """Return the results of all variants, without sweeps and tests, in the order of names."""
     found = []
     for file in sorted(folder.glob("*.json")):
-        if file.stem.endswith(("-sweep", "-tests", "-profile", "-sanitize", "-soak")):
+        if file.stem.endswith(tuple(f"-{kind}" for kind in ("sweep", "tests", *TOOLS))):
             continue
         result = json.loads(file.read_text(encoding="utf-8"))
         if result["format"] > FORMAT:
@@ -54,7 +56,7 @@ def load_tests(folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def load_checks(folder: Path, kind: str) -> dict[str, list[dict[str, Any]]]:
-    """Return by device what a tool said: `sanitize`, `soak` or `profile`, a row for each check."""
+    """Return by device what one of TOOLS said, row by row."""
     files = sorted(folder.glob(f"*-{kind}.json"))
     read = {file: json.loads(file.read_text(encoding="utf-8")) for file in files}
     return {
@@ -65,16 +67,15 @@ def load_checks(folder: Path, kind: str) -> dict[str, list[dict[str, Any]]]:
 
 def write(plot: Path | None, folder: Path | None) -> None:
     """Write the page into `folder`, and the plot: what is None is not wanted."""
-    found = load(folder or RESULTS)
     if folder:
         (folder / "README.md").write_text(current(folder), encoding="utf-8")
     if plot:
-        draw(found, plot)
+        draw(load(folder or RESULTS), plot)
 
 
 def current(folder: Path = RESULTS) -> str:
     """Return the page of everything in the folder."""
-    tools = {kind: load_checks(folder, kind) for kind in ("sanitize", "soak", "profile")}
+    tools = {kind: load_checks(folder, kind) for kind in TOOLS}
     return page(load(folder), load_tests(folder), **tools)
 
 
@@ -83,7 +84,7 @@ def page(
     tests: Sequence[dict[str, Any]] = (),
     **tools: Mapping[str, list[dict[str, Any]]],
 ) -> str:
-    """Return the page; `tools`: what `sanitize`, `soak` and `profile` said, by device."""
+    """Return the page; `tools`: what those of TOOLS said, by device."""
     parts = [INTRODUCTION]
     for device in sorted({result["device"] for result in found}):
         here = [result for result in found if result["device"] == device]

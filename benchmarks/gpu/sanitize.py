@@ -12,19 +12,19 @@ or did not run.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu import one, results, tools, variants
 from benchmarks.gpu.crew import LATE
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
 CHECKS = ("memcheck", "racecheck")
 SUMMARY = re.compile(r"=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
@@ -34,7 +34,12 @@ PROCESSES = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = _arguments(argv)
+    parser = tools.arguments("sanitize", __doc__)
+    parser.add_argument("--seconds", type=float, default=25.0, help="for one variant")
+    args = parser.parse_args(argv)
+    if unknown := variants.unknown(args.variants):
+        print(unknown, file=sys.stderr)
+        return 2
     tool = tools.find("compute-sanitizer")
     if tool is None:
         print("compute-sanitizer is not installed", file=sys.stderr)
@@ -49,17 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     show(rows)
     results.write_rows(args.out / file, rows)
     return 0 if all(row["findings"] == 0 for row in rows if row["variant"] in asked) else 1
-
-
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.sanitize", description=__doc__)
-    parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
-    parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
-    parser.add_argument("--seconds", type=float, default=25.0, help="for one variant")
-    parser.add_argument("--rest", action="store_true", help="only what is not known yet")
-    parser.add_argument("--device", default="h200", help="the device's name in the file's")
-    parser.add_argument("--out", type=Path, default=results.RESULTS)
-    return parser.parse_args(argv)
 
 
 def run(

@@ -12,14 +12,13 @@ same sources; `--rest` leaves out what they passed. Exit code 1 when a kernel hu
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpu import agreement, crew, one, results, variants, work
+from benchmarks.gpu import agreement, crew, one, results, tools, variants, work
 from benchmarks.gpu.crew import LATE, Crew, Failed, Job
+from benchmarks.gpu.timing import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +28,6 @@ SECONDS = 25.0
 """For a few calls; a kernel that takes longer hangs."""
 FEW = 50
 """Calls between two signs of life."""
-CACHE = 256 * 2**20
-"""Bytes that are read before every other call: more than the cache on the chip (50 MB)."""
 ADDING = {"gqa_backward", "mha_backward"}
 """Programs add to dQ, dK and dV as they come, and sums of floats depend on the order."""
 REORDERED = 2e-3
@@ -38,7 +35,13 @@ REORDERED = 2e-3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = _arguments(argv)
+    parser = tools.arguments("soak", __doc__)
+    parser.add_argument("--calls", type=int, default=CALLS, help=f"of each shape ({CALLS})")
+    parser.add_argument("--workers", type=int, default=2, help="side processes")
+    args = parser.parse_args(argv)
+    if unknown := variants.unknown(args.variants):
+        print(unknown, file=sys.stderr)
+        return 2
     name = f"{args.device}-soak.json"
     known = {_place(row): row for row in results.earlier(name, args.out)}
     passed = {place for place, row in known.items() if not row["why"]} if args.rest else set()
@@ -59,18 +62,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 known[_place(row)] = row
             results.write_rows(args.out / name, [row for _, row in sorted(known.items())])
     return 0 if good else 1
-
-
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.soak", description=__doc__)
-    parser.add_argument("variants", nargs="*", help="which variants; all when none is named")
-    parser.add_argument("--calls", type=int, default=CALLS, help=f"of each shape ({CALLS})")
-    parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
-    parser.add_argument("--workers", type=int, default=2, help="side processes")
-    parser.add_argument("--rest", action="store_true", help="only what has not passed yet")
-    parser.add_argument("--device", default="h200", help="the device's name in the file's")
-    parser.add_argument("--out", type=Path, default=results.RESULTS)
-    return parser.parse_args(argv)
 
 
 def shapes(module: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.gpu.results import RESULTS
 from benchmarks.gpu.upstream import ROOT
 
 STEP = "== "
@@ -39,6 +41,20 @@ def find(name: str) -> str | None:
             if (folder / name).is_file():
                 return str(folder / name)
     return None
+
+
+def arguments(command: str, about: str | None, names: str = "VARIANT") -> argparse.ArgumentParser:
+    """Return what the commands have in common that look at each of our kernels, and keep a table.
+
+    `command`: behind `benchmarks.gpu.`; `names`: how help calls what they are asked about.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.gpu.{command}", description=about)
+    parser.add_argument("variants", nargs="*", metavar=names, help="all, when none is named")
+    parser.add_argument("--limit", type=float, default=420.0, metavar="SECONDS")
+    parser.add_argument("--rest", action="store_true", help="only what is not known yet")
+    parser.add_argument("--device", default="h200", help="the device's name in the file's")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    return parser
 
 
 def one(*words: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.gpu import one, profile, results, sanitize, tools, variants
+from benchmarks.gpu import one, profile, results, sanitize, soak, tools, variants
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,8 +181,20 @@ def test_another_shape_than_the_first_has_rows_of_its_own(
         ("a", 0),
         ("a", 2),
     }
+    profile.main(["a:0", *out])
+    assert asked[-1] == ["a"]
+    capsys.readouterr()
     assert profile.main(["a:3", "x", "b:y", "b", *out]) == 2
     assert capsys.readouterr().err == "no a:3, x, b:y: there are a, b, c, d, g, h\n"
+
+
+def test_a_variant_that_is_none_is_named(
+    asked: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (sanitize, soak, profile):
+        assert command.main(["a", "x"]) == 2
+        assert capsys.readouterr().err == "no x: there are a, b, c, d, g, h\n"
+    assert asked == []
 
 
 def test_without_the_tools(

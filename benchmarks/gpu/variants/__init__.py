@@ -32,9 +32,12 @@ from __future__ import annotations
 import ast
 import importlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.gpu.upstream import PIN, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 HERE = Path(__file__).parent
 
@@ -42,6 +45,15 @@ HERE = Path(__file__).parent
 def names() -> list[str]:
     """Return what can be measured."""
     return sorted(file.stem for file in HERE.glob("*.py") if not file.stem.startswith("_"))
+
+
+def unknown(asked: Iterable[str], there: Callable[[str], bool] | None = None) -> str:
+    """Return what to say of names of which there is no variant; empty when there are all.
+
+    `there` says it in place of the names: for those that name more than a variant.
+    """
+    bad = [name for name in asked if not (there(name) if there else name in names())]
+    return f"no {', '.join(bad)}: there are {', '.join(names())}" if bad else ""
 
 
 def load(name: str) -> Any:
